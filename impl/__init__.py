@@ -1,0 +1,1 @@
+"""The production manager, its arena and its tiers."""

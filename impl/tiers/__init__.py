@@ -1,0 +1,1 @@
+"""Secondary tiers: one contract, several places to keep blocks."""

@@ -1,0 +1,1 @@
+"""The rule table and the reference model: what the system must do."""

@@ -1,0 +1,1 @@
+"""The contracts, and every way of checking that they hold."""

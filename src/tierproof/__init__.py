@@ -1,0 +1,69 @@
+"""TierProof: a tiered KV-cache offloading manager held to proved contracts.
+
+The names below are imported when they are first used, so that `import tierproof` stays cheap and
+the pytest plugin can load before coverage starts.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from tierproof.impl.arena import Arena
+    from tierproof.impl.errors import (
+        ConfigError,
+        ContractViolation,
+        CorruptBlockError,
+        TierError,
+        TierProofError,
+    )
+    from tierproof.impl.keys import BlockKey
+    from tierproof.impl.manager import TieredOffloadingManager
+    from tierproof.impl.tiers.files import FileTier
+    from tierproof.impl.tiers.memory import MemoryTier
+    from tierproof.impl.vocabulary import LookupResult, MissReason
+
+__all__ = [
+    "Arena",
+    "BlockKey",
+    "ConfigError",
+    "ContractViolation",
+    "CorruptBlockError",
+    "FileTier",
+    "LookupResult",
+    "MemoryTier",
+    "MissReason",
+    "TierError",
+    "TierProofError",
+    "TieredOffloadingManager",
+    "__version__",
+]
+
+_HOME = {
+    "Arena": "tierproof.impl.arena",
+    "BlockKey": "tierproof.impl.keys",
+    "ConfigError": "tierproof.impl.errors",
+    "ContractViolation": "tierproof.impl.errors",
+    "CorruptBlockError": "tierproof.impl.errors",
+    "FileTier": "tierproof.impl.tiers.files",
+    "LookupResult": "tierproof.impl.vocabulary",
+    "MemoryTier": "tierproof.impl.tiers.memory",
+    "MissReason": "tierproof.impl.vocabulary",
+    "TierError": "tierproof.impl.errors",
+    "TierProofError": "tierproof.impl.errors",
+    "TieredOffloadingManager": "tierproof.impl.manager",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tierproof' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value  # the next access does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,61 @@
+"""Hypothesis profiles and markers of this repository; the installed package has none of this."""
+
+import os
+from functools import cache
+
+import pytest
+from hypothesis import settings
+
+# The parent is named because Hypothesis makes its own `ci` profile the default where CI is set,
+# and that one derandomizes: every run would repeat the same examples and ignore the seed.
+_PARENT = settings.get_profile("default")
+for _name, _examples, _steps in (
+    ("tierproof-dev", 60, 30),
+    ("tierproof-ci", 300, 50),
+    ("tierproof-nightly", 20_000, 100),
+):
+    settings.register_profile(
+        _name,
+        parent=_PARENT,
+        max_examples=_examples,
+        stateful_step_count=_steps,
+        deadline=None,
+        print_blob=True,
+    )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--run-nightly", action="store_true", help="also run the tests marked `nightly`"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "gpu: needs torch and a CUDA device")
+    config.addinivalue_line("markers", "nightly: takes minutes; run with --run-nightly")
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("tierproof-ci" if os.environ.get("CI") else "tierproof-dev")
+
+
+@cache
+def _why_no_gpu() -> str | None:
+    # Asked only when a test needs it: importing torch takes seconds.
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return "torch is not installed"
+    return None if torch.cuda.is_available() else "torch sees no CUDA device"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("gpu") and (reason := _why_no_gpu()):
+        pytest.skip(reason)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--run-nightly"):
+        return
+    nightly = [item for item in items if item.get_closest_marker("nightly")]
+    if nightly:
+        config.hook.pytest_deselected(items=nightly)
+        items[:] = [item for item in items if item not in nightly]
