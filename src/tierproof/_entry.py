@@ -1,25 +1,31 @@
 """The console script, which starts even where the command line's libraries are missing."""
 
 import sys
+import traceback
 
 # What the extra `kit` brings. The base install is for serving and has none of these.
 _KIT = frozenset({"cvc5", "hypothesis", "pytest", "rich", "typer", "z3"})
 
 
 def main() -> int:
-    """Run `tierproof`; return its exit code, 2 where the extra `kit` is not installed.
+    """Run `tierproof` and return its exit code.
 
-    Raises:
-        ModuleNotFoundError: a module is missing that no extra would bring; that is our own fault.
+    The command line decides its own codes. This adds what can happen before it stands: 2 where the
+    extra `kit` is not installed, 3 for a fault of ours, 130 when interrupted while importing.
     """
     try:
         from tierproof.properties.cli import main as command_line
 
         return command_line() or 0
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        name = error.name if isinstance(error, ModuleNotFoundError) else None
+        missing = (name or "").partition(".")[0]
         if missing not in _KIT:
-            raise
+            # Python's own exit code for this is 1, which here means "a contract is violated".
+            traceback.print_exc()
+            return 3
         print(
             f"tierproof: the command line needs {missing}, which is not installed.\n"
             "Install it with: pip install 'tierproof[kit]'",
