@@ -1,0 +1,313 @@
+"""The folder that several writers share: names, temporaries, locks, and how many bytes are in it.
+
+    ROOT/<fingerprint>/<2 hex>/<64 hex>.block    one file a block, 0600 in folders of 0700
+    ROOT/.tierproof/usage                        bytes in use, under an flock: the folder's lock
+    ROOT/.tierproof/writers/<pid>-<random>/      one writer's temporaries, and the lock it holds
+
+A writer is alive exactly as long as it holds the flock on its folder's `lock`: the kernel lets go
+when the process dies, however it dies, and pids that come again or count differently in another
+container do not matter. Sweeping removes the folders whose lock can be had.
+
+With a capacity every file is reserved before it is written: under the folder's lock, older blocks
+make room, the temporary is created at its full length and the bytes are counted. So files and
+temporaries of all processes together stay within the capacity at every instant. A counted byte can
+only be too many (a killed writer, a file removed by hand); a rescan puts that right.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import os
+import re
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from .file_io import FileIO
+
+_BLOCK = re.compile(r"[0-9a-f]{64}\.block")
+_SPACE = re.compile(r"[0-9a-f]{32}")
+_FAN = re.compile(r"[0-9a-f]{2}")
+_ANY = re.compile(r".+")
+_LOCK_WAIT = 5.0
+_LOCK_STEP = 0.002
+_STALE_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBlock:
+    """A block's file as a scan sees it; `stamp` is its modification time in nanoseconds."""
+
+    digest: bytes
+    space: str
+    size: int
+    stamp: int
+
+
+class BlockFolder:
+    """One writer's hold on a shared folder.
+
+    Raises:
+        OSError: the folder cannot be made or written.
+    """
+
+    def __init__(self, root: str, io: FileIO) -> None:
+        self.root = root
+        self._io = io
+        self._own = os.path.join(root, ".tierproof")
+        self._writers = os.path.join(self._own, "writers")
+        self._foreign = os.path.join(self._own, "foreign")
+        self._counter = itertools.count()
+        self._threads = threading.Lock()
+        self._litter: set[str] = set()
+        for folder in (root, self._own, self._writers):
+            self._make(folder)
+        self._usage_fd = io.open(os.path.join(self._own, "usage"), os.O_RDWR | os.O_CREAT)
+        try:
+            with self.locked():  # a sweeper must not see the folder before its lock is held
+                self.own = os.path.join(self._writers, f"{os.getpid()}-{secrets.token_hex(8)}")
+                io.mkdir(self.own)
+                self._lock_fd = io.open(self._lock_path(self.own), os.O_RDWR | os.O_CREAT)
+                with suppress(OSError):  # no flock here: sweepers go by age
+                    io.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            io.close(self._usage_fd)
+            raise
+
+    # --- names ---
+
+    def path(self, space: str, digest: bytes) -> str:
+        """Where a block's file is."""
+        name = digest.hex()
+        return f"{self.root}/{space}/{name[:2]}/{name}.block"
+
+    def temporary(self) -> str:
+        """A name that no other writer, and no other call, is given."""
+        return f"{self.own}/{next(self._counter)}"
+
+    # --- files ---
+
+    def publish(self, temporary: str, final: str) -> None:
+        """Give a complete file its name; a file of that name is replaced at once and whole."""
+        try:
+            self._io.rename(temporary, final)
+        except FileNotFoundError:
+            fan = os.path.dirname(final)
+            for folder in (self.root, os.path.dirname(fan), fan):
+                self._make(folder)
+            self._io.rename(temporary, final)
+        except IsADirectoryError:
+            self._clear_place(final)
+            self._io.rename(temporary, final)
+
+    def discard(self, temporary: str) -> bool:
+        """Remove a temporary, now or, if that fails, with a later one; whether it is gone."""
+        self._litter.add(temporary)
+        for path in tuple(self._litter):
+            try:
+                self._io.unlink(path)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                continue
+            self._litter.discard(path)
+        return temporary not in self._litter
+
+    def retire(self, path: str, identity: tuple[int, int]) -> int:
+        """Remove a bad file if it is still the one seen; returns the bytes that became free.
+
+        `identity` is its (device, inode). The file is moved aside first, so that a good one which
+        another writer published in the meantime is found out and put back, not deleted.
+        """
+        aside = self.temporary()
+        try:
+            self._io.rename(path, aside)
+        except FileNotFoundError:
+            return 0
+        found = self._io.stat(aside)
+        if (found.st_dev, found.st_ino) != identity:
+            with suppress(FileExistsError):
+                self._io.link(aside, path)
+            self.discard(aside)
+            return 0
+        if stat.S_ISDIR(found.st_mode):
+            try:
+                self._io.rmdir(aside)
+            except OSError:  # not empty, so not ours to delete
+                self._make(self._foreign)
+                self._io.rename(
+                    aside, f"{self._foreign}/{os.path.basename(self.own)}-{os.path.basename(aside)}"
+                )
+            return 0
+        self.discard(aside)
+        return found.st_size
+
+    def _clear_place(self, path: str) -> None:
+        found = self._io.stat(path)
+        self.retire(path, (found.st_dev, found.st_ino))
+
+    def _make(self, folder: str) -> None:
+        with suppress(FileExistsError):
+            self._io.mkdir(folder)
+
+    # --- the folder's lock and its count of bytes ---
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder against other threads and processes.
+
+        Raises:
+            TimeoutError: another process kept it for seconds (stopped in a debugger, say).
+        """
+        if not self._threads.acquire(timeout=_LOCK_WAIT):
+            raise TimeoutError(errno.ETIMEDOUT, "the folder's lock is taken")
+        try:
+            self._flock()
+            try:
+                yield
+            finally:
+                with suppress(OSError):
+                    self._io.flock(self._usage_fd, fcntl.LOCK_UN)
+        finally:
+            self._threads.release()
+
+    def _flock(self) -> None:
+        ends = time.monotonic() + _LOCK_WAIT
+        while True:
+            try:
+                self._io.flock(self._usage_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > ends:
+                    raise TimeoutError(errno.ETIMEDOUT, "the folder's lock is taken") from None
+                time.sleep(_LOCK_STEP)
+            except OSError:
+                return  # a file system without flock: threads are kept apart, processes are not
+
+    def usage(self) -> int:
+        """Bytes counted; hold the lock."""
+        word = bytearray(8)
+        self._io.preadv(self._usage_fd, [word], 0)
+        return int.from_bytes(word, "little")
+
+    def count(self, change: int) -> None:
+        """Count bytes that came or went; hold the lock."""
+        self.set_usage(max(0, self.usage() + change))
+
+    def set_usage(self, used: int) -> None:
+        """Set the count; hold the lock."""
+        self._io.pwritev(self._usage_fd, [used.to_bytes(8, "little")], 0)
+
+    # --- scans and sweeps ---
+
+    def scan(self, space: str | None, stop: Callable[[], bool]) -> Iterator[FoundBlock]:
+        """The blocks of one namespace, or of all with None; whatever else lies there is ignored."""
+        spaces = [space] if space else self._names(self.root, _SPACE)
+        for space_name in spaces:
+            for fan in self._names(f"{self.root}/{space_name}", _FAN):
+                if stop():
+                    return
+                for name, found in self._files(f"{self.root}/{space_name}/{fan}", _BLOCK):
+                    digest = bytes.fromhex(name[:64])
+                    yield FoundBlock(digest, space_name, found.st_size, found.st_mtime_ns)
+
+    def sweep(self) -> int:
+        """Remove what dead writers left; returns the number of folders. Hold the lock."""
+        swept = 0
+        for name in self._names(self._writers, _ANY):
+            folder = f"{self._writers}/{name}"
+            if folder != self.own and self._is_dead(folder):
+                self.remove_tree(folder)
+                swept += 1
+        return swept
+
+    def temporary_bytes(self) -> int:
+        """Bytes of all writers' temporaries; hold the lock."""
+        return sum(
+            self._bytes(f"{self._writers}/{name}") for name in self._names(self._writers, _ANY)
+        )
+
+    def _bytes(self, folder: str) -> int:
+        inner = sum(self._bytes(f"{folder}/{name}") for name in self._names(folder, _ANY))
+        return inner + sum(found.st_size for _, found in self._files(folder, _ANY))
+
+    def set_aside(self, space: str) -> str | None:
+        """Take all blocks of a namespace away at once; the folder they are in now, if any."""
+        aside = f"{self.own}/cleared-{next(self._counter)}"
+        try:
+            self._io.rename(f"{self.root}/{space}", aside)
+        except FileNotFoundError:
+            return None
+        return aside
+
+    def remove_tree(self, folder: str) -> int:
+        """Delete a folder of ours with all in it; returns the bytes of the block files."""
+        freed = 0
+        try:
+            entries = list(self._io.scandir(folder))
+        except FileNotFoundError:
+            return 0
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False):
+                    freed += self.remove_tree(entry.path)
+                else:
+                    size = entry.stat(follow_symlinks=False).st_size
+                    self._io.unlink(entry.path)
+                    freed += size
+        with suppress(FileNotFoundError):
+            self._io.rmdir(folder)
+        return freed
+
+    def _is_dead(self, folder: str) -> bool:
+        try:
+            fd = self._io.open(self._lock_path(folder), os.O_RDWR)
+        except FileNotFoundError:
+            return True  # its owner is closing, or was killed between two calls
+        except OSError:
+            return False
+        try:
+            self._io.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without flock: only age can tell
+            return time.time() - self._io.stat(folder).st_mtime > _STALE_SECONDS
+        finally:
+            self._io.close(fd)
+        return True
+
+    @staticmethod
+    def _lock_path(folder: str) -> str:
+        return f"{folder}/lock"
+
+    def _names(self, folder: str, pattern: re.Pattern[str]) -> list[str]:
+        try:
+            return sorted(
+                entry.name
+                for entry in self._io.scandir(folder)
+                if pattern.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
+            )
+        except FileNotFoundError:
+            return []
+
+    def _files(self, folder: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, os.stat_result]]:
+        with suppress(FileNotFoundError):
+            for entry in self._io.scandir(folder):
+                if pattern.fullmatch(entry.name):
+                    with suppress(FileNotFoundError):
+                        found = entry.stat(follow_symlinks=False)
+                        if stat.S_ISREG(found.st_mode):
+                            yield entry.name, found
+
+    def close(self) -> None:
+        """Give up the hold: own temporaries are removed, locks let go."""
+        with suppress(OSError):
+            self.remove_tree(self.own)
+        self._io.close(self._lock_fd)
+        self._io.close(self._usage_fd)

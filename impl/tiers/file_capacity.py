@@ -1,0 +1,193 @@
+"""Room in a folder: reserving it, evicting for it, and counting what comes and goes.
+
+Without a capacity nothing is counted and no lock is taken. With one, every step that changes the
+number of bytes in the folder happens under the folder's lock together with its counting, so that
+several threads and processes keep one bound.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from .block_folder import BlockFolder
+from .file_index import Entry, FileIndex
+from .file_io import FileIO
+
+
+class FileCapacity:
+    """At most `limit` bytes of block files and temporaries in the folder; None for no bound.
+
+    `stop` says that scans should give up; `evicted` is called for every block removed.
+    """
+
+    def __init__(
+        self,
+        folder: BlockFolder,
+        index: FileIndex,
+        io: FileIO,
+        *,
+        limit: int | None,
+        stop: Callable[[], bool],
+        evicted: Callable[[], None],
+    ) -> None:
+        self._folder = folder
+        self._index = index
+        self._io = io
+        self._limit = limit
+        self._stop = stop
+        self._evicted = evicted
+        self._doubtful = False
+
+    def reserve(self, size: int, flags: int) -> tuple[int, str]:
+        """A new temporary of `size` bytes, open for writing, and its name.
+
+        Raises:
+            OSError: ENOSPC also when every block within the capacity is in use.
+        """
+        temporary = self._folder.temporary()
+        with self._counting():
+            if self._limit is not None:
+                self._make_room(size, self._limit)
+            fd = self._io.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags)
+            try:
+                self._io.ftruncate(fd, size)
+                self._count(size)
+            except BaseException:
+                with suppress(OSError):
+                    self._io.close(fd)
+                self._folder.discard(temporary)
+                raise
+        return fd, temporary
+
+    def publish(self, temporary: str, final: str) -> None:
+        """Give a finished temporary its name.
+
+        Raises:
+            OSError: as the system says; the temporary is still there.
+        """
+        with self._counting():
+            replaced = 0
+            if self._limit is not None:
+                with suppress(FileNotFoundError):
+                    there = self._io.stat(final)
+                    replaced = there.st_size if stat.S_ISREG(there.st_mode) else 0
+            self._folder.publish(temporary, final)
+            self._count(-replaced)
+
+    def release(self, temporary: str, size: int) -> None:
+        """Remove a temporary that will not be published."""
+        gone = self._folder.discard(temporary)
+        try:
+            with self._counting():
+                self._count(-size if gone else 0)
+        except OSError:
+            self._doubtful = True
+
+    def retire(self, path: str, identity: tuple[int, int]) -> None:
+        """Remove a bad file, if it is still the one seen (see `BlockFolder.retire`).
+
+        Raises:
+            OSError: as the system says.
+        """
+        with self._counting():
+            self._count(-self._folder.retire(path, identity))
+
+    def doubt(self) -> None:
+        """A file was gone that should have been there: the count may be too high."""
+        self._doubtful = True
+
+    def list_folder(self, space: str) -> None:
+        """Sweep, then bring the index up to date: with a capacity all of it, else one namespace.
+
+        Raises:
+            OSError: as the system says; the index is as it was.
+        """
+        if self._limit is not None:
+            with self._folder.locked():
+                self._recount()
+            return
+        with self._folder.locked():
+            self._folder.sweep()
+        self._index.begin_listing()
+        try:
+            found = list(self._folder.scan(space, self._stop))
+        except BaseException:
+            self._index.abandon_listing()
+            raise
+        self._index.end_listing(found, complete=False)
+
+    def clear(self, space: str) -> None:
+        """Remove all blocks of a namespace; none is readable once this has begun to delete.
+
+        Raises:
+            OSError: as the system says; some blocks may be left.
+        """
+        with self._folder.locked():
+            aside = self._folder.set_aside(space)
+        if aside is not None:
+            self._folder.remove_tree(aside)
+        if self._limit is not None:
+            if self._stop():
+                return  # counted at the next start
+            with self._folder.locked():
+                self._recount()
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        if self._limit is None:
+            yield
+        else:
+            with self._folder.locked():
+                yield
+
+    def _count(self, change: int) -> None:
+        if self._limit is not None and change:
+            self._folder.count(change)
+
+    def _make_room(self, size: int, limit: int) -> None:
+        counted_anew = False
+        while self._folder.usage() + size > limit:
+            if self._doubtful and not counted_anew:
+                self._recount()
+                counted_anew = True
+            elif (victim := self._index.victim()) is not None:
+                self._evict(*victim)
+            elif not counted_anew:
+                self._recount()
+                counted_anew = True
+            else:
+                raise OSError(errno.ENOSPC, "every block within the capacity is in use")
+
+    def _evict(self, digest: bytes, entry: Entry) -> None:
+        path = self._folder.path(entry.space, digest)
+        try:
+            found = self._io.stat(path)
+            if found.st_mtime_ns > entry.stamp:  # another process has used it since
+                self._index.spare(digest, entry, found.st_mtime_ns)
+                return
+            self._io.unlink(path)
+        except FileNotFoundError:
+            self._doubtful = True
+            return
+        self._count(-found.st_size)
+        self._evicted()
+
+    def _recount(self) -> None:
+        """Count what is there; hold the folder's lock."""
+        self._folder.sweep()
+        self._index.begin_listing()
+        try:
+            found = list(self._folder.scan(None, self._stop))
+            used = sum(block.size for block in found) + self._folder.temporary_bytes()
+            if self._stop():
+                raise InterruptedError(errno.EINTR, "the tier is being shut down")
+            self._folder.set_usage(used)
+        except BaseException:
+            self._index.abandon_listing()
+            raise
+        self._index.end_listing(found, complete=True)
+        self._doubtful = False

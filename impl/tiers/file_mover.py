@@ -1,0 +1,276 @@
+"""What the workers of the file tier do with one block: store, load, look, verify.
+
+Each method runs on a worker thread, does its I/O, and tells the index what it found. Each answers
+for one block: whatever goes wrong, the others of its job go on.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from ..arena import Arena
+from ..errors import CorruptBlockError
+from .block_file import (
+    HEADER_BYTES,
+    Label,
+    check_shape,
+    file_bytes,
+    read_block,
+    read_header,
+    verify_block,
+    write_block,
+)
+from .block_folder import BlockFolder, FoundBlock
+from .file_capacity import FileCapacity
+from .file_index import FileIndex
+from .file_io import FileIO, page_buffer
+from .trouble import Trouble
+
+_T = TypeVar("_T")
+# A symbolic link is refused, a pipe does not wait for its writer.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class FileMover:
+    """Moves blocks between arena rows and files of one namespace (`space`, `fingerprint`)."""
+
+    def __init__(
+        self,
+        *,
+        arena: Arena,
+        space: str,
+        fingerprint: bytes,
+        direct: bool,
+        io: FileIO,
+        folder: BlockFolder,
+        index: FileIndex,
+        capacity: FileCapacity,
+        trouble: Trouble,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.generation = 0  # raised by every clear: older stores no longer count
+        self._arena = arena
+        self._space = space
+        self._fingerprint = fingerprint
+        self._direct = direct
+        self._io = io
+        self._folder = folder
+        self._index = index
+        self._capacity = capacity
+        self._trouble = trouble
+        self._tell = tell
+        self._scratch = threading.local()
+        self._stamps = threading.Lock()
+        self._last_stamp = 0
+
+    def store(self, digest: bytes, slot: int, generation: int) -> bool:
+        """Write row `slot` under `digest`; True when it is there to be read."""
+        try:
+            landed = self._already_there(digest) or self._write(digest, slot, generation)
+        except OSError as error:
+            self._failed("write", error)
+            return False
+        if landed:
+            self._trouble.worked("write")
+        return landed and generation == self.generation
+
+    def load(self, digest: bytes, slot: int) -> bool:
+        """Fill row `slot` with the block's bytes; False leaves anything in the row."""
+        label, row = self._label(digest), self._arena.row(slot)
+
+        def read(fd: int) -> bool:
+            check_shape(self._io, fd, label)
+            read_block(self._io, fd, label, row, self._page())
+            stamp = self._stamp()
+            with suppress(OSError):  # not the owner: recency is a courtesy
+                self._io.utime(fd, stamp)
+                self._index.touch(digest, stamp)
+            return True
+
+        if not self._with_file(digest, read, direct=True):
+            return False
+        self._tell("loaded")
+        return True
+
+    def look(self, digest: bytes, token: int) -> None:
+        """Answer the index's question: is there a file whose header is this block's?"""
+        label = self._label(digest)
+
+        def read(fd: int) -> FoundBlock:
+            found = check_shape(self._io, fd, label)
+            read_header(self._io, fd, label, self._page())
+            return FoundBlock(digest, self._space, found.st_size, found.st_mtime_ns)
+
+        self._index.answer(digest, token, self._with_file(digest, read, look=True))
+
+    def verify(self, digest: bytes) -> bool:
+        """Read all of a suspect file without a slot; True when it is good again."""
+        label = self._label(digest)
+
+        def read(fd: int) -> bool:
+            check_shape(self._io, fd, label)
+            verify_block(self._io, fd, label)
+            return True
+
+        return bool(self._with_file(digest, read)) and self._index.cleared_of_suspicion(digest)
+
+    def list_folder(self) -> None:
+        """Sweep what dead writers left and list what is there."""
+        try:
+            self._capacity.list_folder(self._space)
+        except InterruptedError:
+            pass
+        except OSError as error:
+            self._failed("list", error)
+        else:
+            self._trouble.worked("list")
+
+    def clear(self) -> bool:
+        """Remove every block of the namespace; False when that must be tried again."""
+        try:
+            self._capacity.clear(self._space)
+        except OSError as error:
+            self._failed("clear", error)
+            return False
+        self._trouble.worked("clear")
+        return True
+
+    # --- parts ---
+
+    def _write(self, digest: bytes, slot: int, generation: int) -> bool:
+        label, row = self._label(digest), self._arena.row(slot)
+        size = file_bytes(label.block_bytes)
+        stamp = self._stamp()
+        final = self._folder.path(self._space, digest)
+
+        def attempt(direct: int) -> bool:
+            fd, temporary = self._capacity.reserve(size, direct)
+            try:
+                try:
+                    write_block(self._io, fd, label, row, self._page())
+                    with suppress(PermissionError):
+                        self._io.utime(fd, stamp)
+                    written = self._io.fstat(fd)
+                finally:
+                    self._io.close(fd)
+                if generation != self.generation:
+                    self._capacity.release(temporary, size)
+                    return False
+                self._capacity.publish(temporary, final)
+            except BaseException:
+                self._capacity.release(temporary, size)
+                raise
+            if generation != self.generation:  # cleared just now: perhaps before the rename
+                self._capacity.retire(final, (written.st_dev, written.st_ino))
+                return False
+            return True
+
+        if not self._direct_first(attempt):
+            return False
+        self._index.landed(digest, size, stamp)
+        self._tell("stored")
+        return True
+
+    def _already_there(self, digest: bytes) -> bool:
+        """Whether a good-looking file has the name: a key's bytes never change."""
+        if self._index.suspected(digest):
+            return False
+        label = self._label(digest)
+        try:
+            fd = self._io.open(self._folder.path(self._space, digest), _READ)
+        except OSError:
+            return False
+        try:
+            size = check_shape(self._io, fd, label).st_size
+            read_header(self._io, fd, label, self._page())
+            stamp = self._stamp()
+            with suppress(PermissionError):
+                self._io.utime(fd, stamp)
+        except (OSError, CorruptBlockError):
+            return False  # the write will replace it
+        finally:
+            self._io.close(fd)
+        self._index.landed(digest, size, stamp)
+        self._tell("already_stored")
+        return True
+
+    def _with_file(
+        self, digest: bytes, read: Callable[[int], _T], *, direct: bool = False, look: bool = False
+    ) -> _T | None:
+        """What `read` makes of the block's open file; None when it failed.
+
+        A file that is gone is no longer listed, a corrupt one is removed.
+        """
+        path = self._folder.path(self._space, digest)
+
+        def attempt(flag: int) -> _T:
+            fd = self._io.open(path, _READ | flag)
+            try:
+                return read(fd)
+            except CorruptBlockError:
+                self._remove(digest, path, self._io.fstat(fd))
+                raise
+            finally:
+                self._io.close(fd)
+
+        try:
+            result = self._direct_first(attempt) if direct else attempt(0)
+        except CorruptBlockError:
+            return None
+        except FileNotFoundError:
+            if not look and self._index.vanished(digest):  # a look answers the index itself
+                self._tell("vanished")
+                self._capacity.doubt()
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                self._remove(digest, path, self._io.stat(path))
+            else:
+                self._failed("read", error)
+            return None
+        self._trouble.worked("read")
+        return result
+
+    def _remove(self, digest: bytes, path: str, found: os.stat_result) -> None:
+        self._index.vanished(digest)
+        self._tell("corrupt")
+        try:
+            self._capacity.retire(path, (found.st_dev, found.st_ino))
+        except OSError as error:
+            self._failed("write", error)
+
+    def _direct_first(self, attempt: Callable[[int], _T]) -> _T:
+        """Try with O_DIRECT; a file system that refuses it for this file gets buffered I/O."""
+        if self._direct:
+            try:
+                return attempt(os.O_DIRECT)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+        return attempt(0)
+
+    def _failed(self, kind: str, error: OSError) -> None:
+        self._tell("io_errors")
+        if self._trouble.failed(kind, error):
+            self._index.distrust()
+
+    def _label(self, digest: bytes) -> Label:
+        return Label(digest, self._fingerprint, self._arena.block_bytes)
+
+    def _page(self) -> memoryview:
+        page: memoryview | None = getattr(self._scratch, "page", None)
+        if page is None:
+            page = self._scratch.page = page_buffer(HEADER_BYTES)
+        return page
+
+    def _stamp(self) -> int:
+        """The time in nanoseconds, never the same twice, so that recency is an order."""
+        with self._stamps:
+            self._last_stamp = max(time.time_ns(), self._last_stamp + 1)
+            return self._last_stamp
