@@ -1,0 +1,290 @@
+"""Stores to secondary tiers: cascades, their re-offers, parked offers, external sends.
+
+A cascade is offered when its block has been stored. What cannot start, is refused or fails is *due*
+and offered again at the end of a later step, a bounded number of times. The only place where a
+store job ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count
+
+from .blocks import Block
+from .config import ManagerConfig
+from .jobs import Owed, Send
+from .metrics import Counters
+from .primary import PrimaryTier
+from .requests import Request
+from .secondary import Secondary
+from .step import Step
+from .tiers.base import NO_REQUEST, JobReport, Key, StoreJob
+from .vocabulary import Phase
+
+RESIDENT = Phase.RESIDENT
+
+
+class Cascades:
+    """What each secondary tier has, is being sent, and is still to be offered."""
+
+    def __init__(
+        self,
+        secondaries: tuple[Secondary, ...],
+        primary: PrimaryTier,
+        step: Step,
+        config: ManagerConfig,
+        counters: Counters,
+        job_ids: count[int],
+    ) -> None:
+        self._secondaries = secondaries
+        self._primary = primary
+        self._step = step
+        self._reoffers = config.reoffers
+        self._overdue_after = config.pending_deadline
+        self._slow_after = config.backpressure_seconds
+        self._counters = counters
+        self._job_ids = job_ids
+        self._ages = count()
+        self.parked: dict[Block, dict[Request, None]] = {}
+        """Offers of whole requests that found a block STORING: they wait for that write to end."""
+
+    # -- offers -----------------------------------------------------------------------------------
+
+    def offer_stored(self, blocks: Sequence[Block], request: Request) -> None:
+        """Newly stored blocks are offered to every tier."""
+        for secondary in self._secondaries:
+            self._offer_now(secondary, blocks, request)
+
+    def offer_whole(self, present: Iterable[Block], request: Request) -> None:
+        """A whole request's blocks that are in the primary tier already: offered to the tiers that
+        asked for it, or parked until their write ends."""
+        resident = []
+        for block in present:
+            if block.phase is RESIDENT:
+                resident.append(block)
+            elif block.phase is Phase.STORING:
+                self._park(block, request)
+        for secondary in self._secondaries:
+            if request.whole & secondary.bit:
+                wanted = [block for block in resident if not self._has_or_will(secondary, block)]
+                if wanted:
+                    self._offer_now(secondary, wanted, request)
+
+    def offer_due(self) -> None:
+        """The step ends: what is due is offered again, one job for each tier and request."""
+        for secondary in self._secondaries:
+            self._ease(secondary)
+            if secondary.due and not secondary.pressed and not self._withheld(secondary):
+                groups: dict[Request | None, list[Block]] = {}
+                for block, owed in self._startable(secondary):
+                    request = owed.request
+                    if request is not None and request.told:
+                        request = None
+                    groups.setdefault(request, []).append(block)
+                for request, blocks in groups.items():
+                    owed_by = {block.key: secondary.due.pop(block) for block in blocks}
+                    self._send(secondary, blocks, request, owed_by)
+
+    def _offer_now(self, secondary: Secondary, blocks: Sequence[Block], request: Request) -> None:
+        starting = []
+        withheld = self._withheld(secondary)
+        for block in blocks:
+            if withheld or block.key in secondary.cascading or not self._primary.has_berth(block):
+                secondary.due[block] = Owed(request, next(self._ages))
+            else:
+                self._primary.pin_to_send(block)
+                starting.append(block)
+        if starting:
+            self._send(secondary, starting, None if request.told else request, {})
+
+    def _has_or_will(self, secondary: Secondary, block: Block) -> bool:
+        if block.done & secondary.bit or block in secondary.due:
+            return True
+        running = secondary.cascading.get(block.key)
+        return running is not None and not running.stale
+
+    def _withheld(self, secondary: Secondary) -> bool:
+        """Whether the tier gets nothing new: a store of it is overdue, or it has become slow."""
+        if secondary.slow:
+            return True
+        if self._overdue_after is None or not secondary.sends:
+            return False
+        oldest = next(iter(secondary.sends.values()))
+        return self._step.now - oldest.since >= self._overdue_after
+
+    def _ease(self, secondary: Secondary) -> None:
+        """Pressure that no report can end any more is over once the tier is idle."""
+        if not secondary.sends:
+            secondary.slow = False
+            if secondary.pressed_in_step < self._step.number:
+                secondary.pressed = False
+
+    def _startable(self, secondary: Secondary) -> list[tuple[Block, Owed]]:
+        """The due cascades that may start now, oldest first, their slots pinned.
+
+        When the share of cascades is used up, only blocks that are being sent elsewhere can start:
+        then those are looked at, not all that is due.
+        """
+        primary, due = self._primary, secondary.due
+        starting = []
+        for block, owed in due.items():
+            if len(primary.sending) >= primary.berths:
+                rest = [(b, due[b]) for b in primary.sending if b in due]
+                rest = [pair for pair in rest if pair[1].order >= owed.order]
+                rest.sort(key=lambda pair: pair[1].order)
+                break
+            if self._may_start(secondary, block, owed):
+                primary.pin_to_send(block)
+                starting.append((block, owed))
+        else:
+            rest = []
+        for block, owed in rest:
+            if self._may_start(secondary, block, owed):
+                primary.pin_to_send(block)
+                starting.append((block, owed))
+        return starting
+
+    def _may_start(self, secondary: Secondary, block: Block, owed: Owed) -> bool:
+        return owed.not_in_step < self._step.number and block.key not in secondary.cascading
+
+    # -- jobs -------------------------------------------------------------------------------------
+
+    def send_external(
+        self, secondary: Secondary, blocks: list[Block], request: Request
+    ) -> int | None:
+        """Send blocks for a peer's request; None when the share of cascades does not allow it."""
+        primary = self._primary
+        new = sum(block not in primary.sending for block in blocks)
+        if len(primary.sending) + new > primary.berths:
+            return None
+        for block in blocks:
+            primary.pin_to_send(block)
+        return self._send(secondary, blocks, request, None)
+
+    def _send(
+        self,
+        secondary: Secondary,
+        blocks: list[Block],
+        request: Request | None,
+        owed: dict[Key, Owed] | None,
+    ) -> int:
+        """Submit one store job for blocks that are pinned. `owed` is None for an external send."""
+        job = Send(
+            next(self._job_ids),
+            secondary,
+            request,
+            {block.key: block for block in blocks},
+            self._step.now,
+            external=owed is None,
+        )
+        if owed is not None:
+            job.owed = owed
+            for block in blocks:
+                secondary.cascading[block.key] = job
+        refused = secondary.submit_store(
+            StoreJob(
+                job.job_id,
+                tuple(job.blocks),
+                tuple(block.slot for block in blocks),
+                NO_REQUEST if request is None else request.info,
+            )
+        )
+        self._counters.store_jobs += 1
+        if refused is None:
+            self._counters.store_job_failures += 1
+            self._fail(job, list(job.blocks), refused=False)
+        else:
+            if refused:
+                self._refuse(job, refused)
+            if job.blocks:
+                secondary.sends[job.job_id] = job
+        return job.job_id
+
+    def _refuse(self, job: Send, refused: Collection[Key]) -> None:
+        keys = [key for key in dict.fromkeys(refused) if key in job.blocks]
+        if keys:
+            job.secondary.pressed = True
+            job.secondary.pressed_in_step = self._step.number
+            self._counters.store_refusals += len(keys)
+            self._fail(job, keys, refused=True)
+
+    def _fail(self, job: Send, keys: Iterable[Key], *, refused: bool) -> None:
+        for key in keys:
+            block = self._let_go(job, key)
+            if not job.stale and not job.external:
+                self._owe_again(job, block, refused=refused)
+
+    def _owe_again(self, job: Send, block: Block, *, refused: bool) -> None:
+        owed = job.owed.get(block.key) or Owed(job.request, 0)
+        owed.attempts += 1
+        owed.order = next(self._ages)
+        if refused:
+            owed.not_in_step = self._step.number
+        if owed.attempts > self._reoffers:
+            self._counters.cascades_given_up += 1
+        else:
+            job.secondary.due[block] = owed
+
+    def _let_go(self, job: Send, key: Key) -> Block:
+        block = job.blocks.pop(key)
+        if not job.external:
+            del job.secondary.cascading[key]
+        self._primary.unpin_sent(block)
+        return block
+
+    def end(self, job: Send, report: JobReport) -> None:
+        """A store job has reported: the only place where one ends."""
+        secondary = job.secondary
+        del secondary.sends[job.job_id]
+        secondary.pressed = False
+        secondary.slow = self._slow_after is not None and report.seconds > self._slow_after
+        landed = report.landed
+        failed = [key for key in job.blocks if key not in landed]
+        for key in [key for key in job.blocks if key in landed]:
+            block = self._let_go(job, key)
+            if not job.barred:
+                secondary.retracted.discard(key)
+            if not job.stale and not job.external:
+                block.done |= secondary.bit
+        self._counters.stored(len(landed), report.seconds)
+        if failed:
+            self._counters.store_job_failures += 1
+            self._fail(job, failed, refused=False)
+
+    # -- parked offers, eviction, reset -----------------------------------------------------------
+
+    def _park(self, block: Block, request: Request) -> None:
+        if request.whole:
+            parked = self.parked.setdefault(block, {})
+            if request not in parked:
+                parked[request] = None
+                request.parked += 1
+
+    def unpark(self, block: Block) -> None:
+        """The block's write has ended or is overdue: whoever parked an offer on it is let go.
+
+        A block that was stored is offered to every tier anyway.
+        """
+        for request in self.parked.pop(block, ()):
+            request.parked -= 1
+
+    def evicted(self, block: Block) -> None:
+        """The block is gone, and with it what was due."""
+        for secondary in self._secondaries:
+            if secondary.due and secondary.due.pop(block, None) is not None:
+                self._counters.cascades_given_up += 1
+
+    def forget_blocks(self) -> None:
+        """A reset: nothing is due or parked, and jobs in flight only free their slots."""
+        for block in list(self.parked):
+            self.unpark(block)
+        for secondary in self._secondaries:
+            secondary.due.clear()
+            for job in secondary.sends.values():
+                job.stale = True
+
+    def bar(self, secondary: Secondary) -> None:
+        """The tier is cleared: no store in flight may bring its key back."""
+        for job in secondary.sends.values():
+            job.barred = True
+            secondary.retracted.update(job.blocks)

@@ -1,0 +1,98 @@
+"""What the secondary tiers claim of a key that the primary tier does not have."""
+
+from __future__ import annotations
+
+from .config import ManagerConfig
+from .requests import Request, Requests
+from .secondary import Secondary
+from .tiers.base import Claim, Key
+from .vocabulary import MissReason
+
+PRESENT, ABSENT, UNDECIDED = Claim.PRESENT, Claim.ABSENT, Claim.UNDECIDED
+
+
+class Claims:
+    """Asks the tiers in order, each at most once a lookup and none after the first that has it."""
+
+    def __init__(self, requests: Requests, config: ManagerConfig) -> None:
+        self._requests = requests
+        self._probe_deadline = config.probe_deadline
+
+    def ask(self, key: Key, request: Request, now: float) -> Secondary | MissReason | None:
+        """The tier that has the block; else why none has; None when one has not decided."""
+        undecided = raised = retracted = False
+        timed_out = request.timed_out.get(key, 0) if request.timed_out else 0
+        for secondary in request.secondaries:
+            if key in secondary.retracted:
+                retracted = True
+                continue
+            if timed_out & secondary.bit:
+                continue
+            claim = secondary.claim(key, request.info)
+            if claim is UNDECIDED:
+                if self._times_out(key, request, secondary, now):
+                    timed_out |= secondary.bit
+                else:
+                    undecided = True
+                continue
+            if request.probes:
+                self._requests.settle_probe(request, key, secondary)
+            if claim is PRESENT:
+                return secondary
+            if claim is None:
+                raised = True
+        if undecided:
+            return None
+        if raised:
+            return MissReason.TIER_ERROR
+        if timed_out:
+            return MissReason.PROBE_TIMEOUT
+        return MissReason.FAILED if retracted else MissReason.ABSENT
+
+    def _times_out(self, key: Key, request: Request, secondary: Secondary, now: float) -> bool:
+        since = self._requests.undecided_since(request, key, secondary, now)
+        if self._probe_deadline is None or now - since < self._probe_deadline:
+            return False
+        self._requests.settle_probe(request, key, secondary)
+        request.timed_out[key] = request.timed_out.get(key, 0) | secondary.bit
+        return True
+
+    def explain(
+        self, key: Key, request: Request, now: float, words: dict[str, str]
+    ) -> Secondary | MissReason | None:
+        """As `ask`, but nothing changes in the manager; fills `words` for each tier."""
+        reasons = set()
+        undecided = False
+        for secondary in request.secondaries:
+            word = self._word(key, request, secondary, now)
+            words[secondary.name] = word
+            if word == "present":
+                return secondary
+            undecided = undecided or word == "undecided"
+            reasons.add(_REASONS.get(word))
+        if undecided:
+            return None
+        for reason in (MissReason.TIER_ERROR, MissReason.PROBE_TIMEOUT, MissReason.FAILED):
+            if reason in reasons:
+                return reason
+        return MissReason.ABSENT
+
+    def _word(self, key: Key, request: Request, secondary: Secondary, now: float) -> str:
+        if key in secondary.retracted:
+            return "retracted"
+        if request.timed_out.get(key, 0) & secondary.bit:
+            return "timed out"
+        claim = secondary.claim(key, request.info)
+        if claim is None:
+            return "raised"
+        since = request.probes.get(key, {}).get(secondary, now)
+        if claim is UNDECIDED and self._probe_deadline is not None:
+            return "timed out" if now - since >= self._probe_deadline else "undecided"
+        return claim.name.lower()
+
+
+_REASONS = {
+    "raised": MissReason.TIER_ERROR,
+    "timed out": MissReason.PROBE_TIMEOUT,
+    "retracted": MissReason.FAILED,
+}

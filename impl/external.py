@@ -1,0 +1,56 @@
+"""Requests that a tier makes for a peer: they never ask that tier itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .requests import Request
+from .secondary import Secondary
+from .tiers.base import Key
+from .vocabulary import LookupResult
+
+if TYPE_CHECKING:
+    from .manager import TieredOffloadingManager
+
+
+class ExternalRequests:
+    """The handle of one serving tier, from `TieredOffloadingManager.external`.
+
+    Used under the manager's lock, by whoever drives the steps: never from a tier's own thread.
+    """
+
+    def __init__(self, manager: TieredOffloadingManager, serving: Secondary) -> None:
+        self._manager = manager
+        self._serving = serving
+
+    def on_new_request(self, request_id: str) -> Request:
+        """Announce a peer's request; its lookups ask every tier but the serving one."""
+        return self._manager._requests.begin(request_id, None, excluded=self._serving)
+
+    def lookup(self, key: Key, request: Request) -> LookupResult:
+        """As the manager's `lookup`; may start a promotion.
+
+        Raises:
+            ContractViolation: the handle is not a live one.
+        """
+        return self._manager.lookup(key, request)
+
+    def send(self, keys: Sequence[Key], request: Request) -> int | None:
+        """Pin the blocks and hand them to the serving tier as one store job.
+
+        Returns:
+            The job's id, or None when the share of cascades does not allow it: nothing is pinned.
+
+        Raises:
+            ContractViolation: a key is not RESIDENT or named twice, or the handle is not live.
+        """
+        return self._manager._send(keys, request, self._serving)
+
+    def on_request_finished(self, request: Request) -> None:
+        """The peer's request has ended; what it was promised is released.
+
+        Raises:
+            ContractViolation: the handle is not a live one.
+        """
+        self._manager.on_request_finished(request)

@@ -1,0 +1,232 @@
+"""The primary tier: blocks, slots, pins, permits, quarantine.
+
+The only place where a slot changes hands. Every slot is free, owned by exactly one block of
+`blocks`, or quarantined under a block that a reset forgot while a transfer could touch its slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .blocks import Block, Epoch, HitPromise
+from .events import EventLog
+from .policies import EvictionPolicy
+from .tiers.base import Key
+from .vocabulary import Phase
+
+RESIDENT = Phase.RESIDENT
+
+
+class PrimaryTier:
+    """The slots and who owns them. Holds no bytes: those are in the arena's rows."""
+
+    def __init__(
+        self, *, slots: int, permits: int, berths: int, policy: EvictionPolicy, events: EventLog
+    ) -> None:
+        self.slots = slots
+        self.permits = permits
+        """How many blocks may be promised until read."""
+        self.berths = berths
+        """How many slots cascades may pin."""
+        self.blocks: dict[Key, Block] = {}
+        """The blocks that own a slot. Always this one object: callers keep a reference."""
+        self.quarantine: set[Block] = set()
+        self.sending: dict[Block, int] = {}
+        """Blocks under a store to a secondary tier, and under how many."""
+        self.free = slots
+        """How many slots are free."""
+        self.evictable = 0
+        """How many RESIDENT blocks are loose. HIT promises do not count here: a store ends them,
+        and a promotion finds out while it looks for its victim."""
+        self.permits_used = 0
+        self.epoch = Epoch()
+        self._policy = policy
+        self._events = events
+        # Slots are handed out fresh, in order, before any is used again: a manager of ten million
+        # slots starts at once, and the returned ones are the warmest.
+        self._fresh = 0
+        self._returned: list[int] = []
+
+    # -- slots ------------------------------------------------------------------------------------
+
+    def take(self, key: Key, phase: Phase) -> Block:
+        """Give a free slot to `key`. The caller has made sure that there is one."""
+        self.free -= 1
+        if self._returned:
+            slot = self._returned.pop()
+        else:
+            slot = self._fresh
+            self._fresh = slot + 1
+        block = self.blocks[key] = Block(key, slot, phase)
+        return block
+
+    def land(self, block: Block) -> None:
+        """The slot is filled: the block is RESIDENT."""
+        block.phase = RESIDENT
+        block.writer = None
+        self._events.stored(block.key)
+        awaited = block.waits is not None
+        self._policy.insert(block, awaited=awaited)
+        if not awaited:
+            self.evictable += 1
+            self.drop_permit(block)
+
+    def vanish(self, block: Block) -> None:
+        """A block that never became readable is ABSENT again; nobody waits on it any more."""
+        assert block.phase is not RESIDENT
+        assert block.waits is None
+        del self.blocks[block.key]
+        self.drop_permit(block)
+        self._free_slot(block)
+
+    def evict(self) -> Block | None:
+        """Evict the block that the policy names; None when every block is held or promised."""
+        block = self._policy.victim(self.epoch) if self.evictable else None
+        if block is not None:
+            assert block.phase is RESIDENT
+            assert block.loose
+            self.evictable -= 1
+            self._policy.remove(block)
+            del self.blocks[block.key]
+            self._events.removed(block.key)
+            self._free_slot(block)
+        return block
+
+    def can_promote(self) -> bool:
+        """Whether a promotion would find a permit and a slot now."""
+        if self.permits_used >= self.permits:
+            return False
+        if self.free:
+            return True
+        return self.evictable > 0 and self._policy.victim(self.epoch) is not None
+
+    def forget_all(self) -> None:
+        """Every block is ABSENT; slots that a transfer may touch go into quarantine.
+
+        A writer keeps its permit until it reports, so that hung promotions stay within their
+        share; readers never needed one. Nobody waits on any block any more.
+        """
+        for block in self.blocks.values():
+            block.waits = block.promise = block.next = block.prev = None
+            if block.phase is RESIDENT:
+                self._events.removed(block.key)
+                self.drop_permit(block)
+            if block.pins or block.phase not in (RESIDENT, Phase.QUEUED):
+                self.quarantine.add(block)
+            else:
+                self.drop_permit(block)
+                self._free_slot(block)
+        self.blocks.clear()
+        self.evictable = 0
+        self._policy.clear()
+        self.epoch = Epoch()
+
+    def leave_quarantine(self, block: Block) -> None:
+        """The last transfer that could touch a forgotten block's slot has reported."""
+        self.quarantine.remove(block)
+        self.drop_permit(block)
+        self._free_slot(block)
+
+    def _free_slot(self, block: Block) -> None:
+        self._returned.append(block.slot)
+        self.free += 1
+
+    # -- pins -------------------------------------------------------------------------------------
+
+    def pin(self, block: Block) -> None:
+        """A transfer begins to read the slot of a RESIDENT block."""
+        if not block.pins and block.waits is None:
+            self.evictable -= 1
+        block.pins += 1
+
+    def unpin(self, block: Block) -> None:
+        """A transfer that read the slot has reported."""
+        assert block.pins > 0
+        block.pins -= 1
+        if not block.pins:
+            if self.quarantine and block in self.quarantine:
+                self.leave_quarantine(block)
+            elif block.waits is None:
+                self._let_go(block)
+
+    def has_berth(self, block: Block) -> bool:
+        """Whether a cascade of `block` stays within the share of cascades."""
+        return block in self.sending or len(self.sending) < self.berths
+
+    def pin_to_send(self, block: Block) -> None:
+        """A store to a secondary tier begins to read the slot."""
+        self.sending[block] = self.sending.get(block, 0) + 1
+        self.pin(block)
+
+    def unpin_sent(self, block: Block) -> None:
+        """A store to a secondary tier has reported or never began."""
+        count = self.sending[block] - 1
+        if count:
+            self.sending[block] = count
+        else:
+            del self.sending[block]
+        self.unpin(block)
+
+    # -- promises ---------------------------------------------------------------------------------
+
+    def unawaited(self, block: Block) -> None:
+        """The last wait on a RESIDENT block is gone."""
+        self.drop_permit(block)
+        if not block.pins:
+            self._let_go(block)
+
+    def _let_go(self, block: Block) -> None:
+        self.evictable += 1
+        self._policy.restore(block)
+
+    def take_permit(self, block: Block) -> bool:
+        """Promise the block until read, if the share of promotions allows another."""
+        if self.permits_used >= self.permits:
+            return False
+        self.permits_used += 1
+        block.permit = True
+        return True
+
+    def drop_permit(self, block: Block) -> None:
+        """The block is promised to nobody any more, and nobody writes it under a promise."""
+        if block.permit:
+            block.permit = False
+            self.permits_used -= 1
+
+    def end_hit_promises(self) -> None:
+        """All HIT promises end, without a visit to any of them."""
+        self.epoch = Epoch()
+        self._policy.restore_promised()
+
+    def hit_promises_may_have_ended(self) -> None:
+        """One request let its promises go: what was stepped over may be a victim again."""
+        self._policy.restore_promised()
+
+    # -- what a store offers ----------------------------------------------------------------------
+
+    def evict_sparing(self, number: int, spared: Sequence[Block]) -> list[Block]:
+        """Evict exactly `number` blocks, none of `spared`. The caller has counted that they exist.
+
+        For the time of the search the spared blocks carry a HIT promise of an epoch of its own.
+        """
+        offer = HitPromise(self.epoch)
+        for block in spared:
+            block.promise = offer
+        evicted = []
+        for _ in range(number):
+            victim = self.evict()
+            assert victim is not None, "evictable blocks were counted but not found"
+            evicted.append(victim)
+        if spared:
+            self.end_hit_promises()
+        return evicted
+
+    # -- order ------------------------------------------------------------------------------------
+
+    def touch(self, block: Block) -> None:
+        """A request's access to a RESIDENT block."""
+        self._policy.touch(block)
+
+    def place(self, block: Block) -> None:
+        """Put a RESIDENT block at the most recent end; the access has been counted before."""
+        self._policy.place(block)

@@ -1,0 +1,334 @@
+"""Who waits on what: requests, promises until read, leases, and when a request has ended."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable
+
+from .blocks import Block, HitPromise
+from .config import ManagerConfig
+from .errors import ConfigError, ContractViolation
+from .jobs import Load
+from .primary import PrimaryTier
+from .secondary import Secondary
+from .tiers.base import Key, RequestInfo
+from .vocabulary import Phase
+
+RESIDENT, QUEUED, STORING = Phase.RESIDENT, Phase.QUEUED, Phase.STORING
+
+
+class Request:
+    """A request's handle, from `on_new_request`. Its id may be used again, `handle` never is."""
+
+    __slots__ = (
+        "cannot_ask",
+        "excluded",
+        "handle",
+        "home",
+        "info",
+        "loads",
+        "mentions",
+        "parked",
+        "probes",
+        "promise",
+        "request_id",
+        "secondaries",
+        "storing",
+        "timed_out",
+        "told",
+        "waits",
+        "whole",
+    )
+
+    def __init__(
+        self, home: Requests, info: RequestInfo, secondaries: tuple[Secondary, ...]
+    ) -> None:
+        self.request_id = info.request_id
+        self.handle = info.handle
+        self.info = info
+        self.home: Requests | None = home
+        """None once the request has finished."""
+        self.secondaries = secondaries
+        """The tiers it may ask, in order."""
+        self.excluded: Secondary | None = None
+        self.whole = 0
+        """The tiers that asked for its whole context, as bits."""
+        self.promise = HitPromise(None)
+        """Its HIT promises of the epoch that it names."""
+        self.waits: dict[Block, None] = {}
+        """The blocks it was answered HIT_PENDING for and has not read or let go."""
+        self.mentions: dict[Key, bool] = {}
+        """The keys it touched, loaded or stored, in order, and whether the access is counted."""
+        self.probes: dict[Key, dict[Secondary, float]] = {}
+        """Since when which tier has been undecided."""
+        self.timed_out: dict[Key, int] = {}
+        """Tiers that stayed undecided too long, as bits; sticky."""
+        self.loads: dict[Secondary, Load] = {}
+        """Its promotions queued in this step, one group for each tier."""
+        self.storing = 0
+        """GPU stores in flight that its end waits for."""
+        self.parked = 0
+        """Offers of other requests' blocks that wait for their write to end."""
+        self.told = False
+        """Whether the tiers have heard of its end."""
+
+    def __repr__(self) -> str:
+        """The id and the handle, nothing of the content."""
+        return f"Request({self.request_id!r}, handle={self.handle})"
+
+
+class Requests:
+    """All requests that are live, or whose end the tiers have not heard of."""
+
+    def __init__(
+        self, secondaries: tuple[Secondary, ...], primary: PrimaryTier, config: ManagerConfig
+    ) -> None:
+        self._secondaries = secondaries
+        self._primary = primary
+        self._lease = config.lease
+        self._leases: deque[tuple[float, Block]] = deque()
+        self._next_handle = 0
+        self.live: dict[int, Request] = {}
+        """The requests that have not finished, by handle."""
+        self.waiting = 0
+        """Promises until read (or landed) that have not been released."""
+        self.undecided = 0
+        """Probes of live requests that have neither been answered nor timed out."""
+        self.queued: dict[Block, None] = {}
+        """Promotions to submit when the step ends, in the order they were looked up."""
+        self.ends: dict[Request, None] = {}
+        """Finished requests whose end the tiers have not heard of."""
+
+    # -- begin ------------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        request_id: str,
+        tier_filter: Collection[str] | None,
+        excluded: Secondary | None = None,
+    ) -> Request:
+        """Announce a request to every tier.
+
+        Raises:
+            ConfigError: the filter names a tier that there is not.
+        """
+        allowed = self._allowed(tier_filter)
+        if excluded is not None:
+            allowed = tuple(secondary for secondary in allowed if secondary is not excluded)
+        info = RequestInfo(request_id, self._next_handle)
+        self._next_handle += 1
+        request = self.live[info.handle] = Request(self, info, allowed)
+        request.excluded = excluded
+        for secondary in self._secondaries:
+            if secondary.request_begins(info):
+                request.whole |= secondary.bit
+        return request
+
+    def _allowed(self, tier_filter: Collection[str] | None) -> tuple[Secondary, ...]:
+        if tier_filter is None:
+            return self._secondaries
+        names = [secondary.name for secondary in self._secondaries]
+        unknown = [tier_filter] if isinstance(tier_filter, str) else set(tier_filter) - set(names)
+        for name in unknown:
+            raise ConfigError(
+                f"tier_filter must be a collection of tier names out of {names}, not {name!r}"
+            )
+        return tuple(secondary for secondary in self._secondaries if secondary.name in tier_filter)
+
+    def check(self, request: Request) -> None:
+        """Make sure that the handle is a live one of this manager.
+
+        Raises:
+            ContractViolation: it is not.
+        """
+        if getattr(request, "home", None) is not self:
+            raise ContractViolation(
+                f"{request!r} is not a live request of this manager; use what on_new_request "
+                "returned, until on_request_finished"
+            )
+
+    # -- promises until read ----------------------------------------------------------------------
+
+    def wait(self, block: Block, request: Request) -> None:
+        """The request was answered HIT_PENDING: it waits on the block."""
+        if block.waits is None:
+            block.waits = {request: False}
+        else:
+            block.waits[request] = False
+        request.waits[block] = None
+        self.waiting += 1
+        if block.phase is STORING and not block.permit:
+            # Without a permit the promise lasts until the block lands, not until it is read.
+            self._primary.take_permit(block)
+        if request.probes:
+            self.settle_probes(request, block.key)
+
+    def queue(self, block: Block, secondary: Secondary, request: Request) -> None:
+        """A promotion for `request` is to be submitted when the step ends."""
+        load = request.loads.get(secondary)
+        if load is None:
+            load = request.loads[secondary] = Load(secondary, request)
+        block.writer = load
+        self.queued[block] = None
+        self.wait(block, request)
+
+    def let_go(self, block: Block, request: Request) -> None:
+        """The request stops waiting on the block; a queued promotion of its own is passed on, or
+        dropped when nobody else may have it."""
+        self.end_wait(block, request)
+        load = block.writer
+        if block.phase is QUEUED and isinstance(load, Load) and load.request is request:
+            self._pass_on(block, load.secondary)
+
+    def end_wait(self, block: Block, request: Request) -> None:
+        """One wait ends, whatever becomes of the block."""
+        waits = block.waits
+        assert waits is not None
+        del waits[request]
+        del request.waits[block]
+        self.waiting -= 1
+        if not waits:
+            block.waits = None
+            if block.phase is RESIDENT:
+                self._primary.unawaited(block)
+
+    def end_waits(self, block: Block) -> None:
+        """All waits on the block end: it failed, is overdue, or landed without a permit."""
+        if block.waits is not None:
+            for request in list(block.waits):
+                self.end_wait(block, request)
+
+    def _pass_on(self, block: Block, source: Secondary) -> None:
+        for other in block.waits or ():
+            if source in other.secondaries:
+                load = other.loads.get(source)
+                if load is None:
+                    load = other.loads[source] = Load(source, other)
+                block.writer = load
+                return
+        self.end_waits(block)
+        del self.queued[block]
+        self._primary.vanish(block)
+
+    def withdraw(self, keys: Iterable[Key], request: Request) -> None:
+        """The request's hit does not read these keys."""
+        blocks = self._primary.blocks
+        for key in keys:
+            block = blocks.get(key)
+            if block is not None and block in request.waits:
+                self.let_go(block, request)
+
+    def scheduled(self, request: Request) -> None:
+        """The request runs now: what it does not read at this moment it has let go."""
+        for block in [b for b in request.waits if b.waits is not None and not b.waits[request]]:
+            self.let_go(block, request)
+
+    def landed(self, block: Block, now: float) -> None:
+        """A block is about to become RESIDENT: its promises last until read, or end here."""
+        if block.waits is None:
+            return
+        if not block.permit:
+            self.end_waits(block)
+        elif self._lease is not None:
+            self._leases.append((now, block))
+
+    def expire_leases(self, now: float) -> None:
+        """Landed blocks that were not read in time are let go, but by nobody who is reading."""
+        leases, lease = self._leases, self._lease
+        while leases:
+            since, block = leases[0]
+            waits = block.waits
+            if waits is not None:
+                assert lease is not None
+                if now - since < lease:
+                    return
+                for request in [one for one, reading in waits.items() if not reading]:
+                    self.end_wait(block, request)
+            leases.popleft()
+
+    # -- probes -----------------------------------------------------------------------------------
+
+    def undecided_since(
+        self, request: Request, key: Key, secondary: Secondary, now: float
+    ) -> float:
+        """Since when the tier has been undecided, as of an answer just now."""
+        probes = request.probes.get(key)
+        if probes is None:
+            probes = request.probes[key] = {}
+        since = probes.get(secondary)
+        if since is None:
+            since = probes[secondary] = now
+            self.undecided += 1
+        return since
+
+    def settle_probe(self, request: Request, key: Key, secondary: Secondary) -> None:
+        """The tier has decided, or will not be asked again."""
+        probes = request.probes.get(key)
+        if probes is not None and probes.pop(secondary, None) is not None:
+            self.undecided -= 1
+            if not probes:
+                del request.probes[key]
+
+    def settle_probes(self, request: Request, key: Key) -> None:
+        """The block has a place: what some tiers did not decide matters no more."""
+        probes = request.probes.pop(key, None)
+        if probes is not None:
+            self.undecided -= len(probes)
+
+    # -- order and end ----------------------------------------------------------------------------
+
+    def touch(self, keys: Collection[Key], request: Request) -> None:
+        """One access for each request and key; the first key ends as the most recent."""
+        mentions, blocks = request.mentions, self._primary.blocks
+        for key in keys:
+            mentions.setdefault(key, False)
+        for key in reversed(list(keys)):
+            block = blocks.get(key)
+            if block is not None and block.phase is RESIDENT and not mentions[key]:
+                mentions[key] = True
+                self._primary.touch(block)
+
+    def finish(self, request: Request) -> None:
+        """Release what the request was promised; the tiers hear of its end when a step ends."""
+        for block in list(request.waits):
+            self.let_go(block, request)
+        for probes in request.probes.values():
+            self.undecided -= len(probes)
+        request.probes.clear()
+        request.timed_out.clear()
+        request.promise.epoch = None
+        self._primary.hit_promises_may_have_ended()
+        self._order(request)
+        request.home = None
+        del self.live[request.handle]
+        self.ends[request] = None
+
+    def _order(self, request: Request) -> None:
+        # The tail goes before the head: a prefix without its head is of no use to anyone.
+        blocks = self._primary.blocks
+        for key in reversed(request.mentions):
+            block = blocks.get(key)
+            if block is not None and block.phase is RESIDENT:
+                if request.mentions[key]:
+                    self._primary.place(block)
+                else:
+                    self._primary.touch(block)
+        request.mentions.clear()
+
+    def tell_ends(self) -> None:
+        """Tell the tiers of the requests that will submit nothing more."""
+        for request in [one for one in self.ends if not one.storing and not one.parked]:
+            del self.ends[request]
+            request.told = True
+            for secondary in self._secondaries:
+                secondary.request_ends(request.info)
+
+    def forget_blocks(self) -> None:
+        """A reset: nobody waits on anything; requests, probes and ends stay."""
+        for block in self._primary.blocks.values():
+            for request in block.waits or ():
+                request.waits.clear()
+                request.loads.clear()
+        self.waiting = 0
+        self.queued.clear()
+        self._leases.clear()

@@ -1,0 +1,160 @@
+"""A secondary tier as the manager sees it: what it owes us, what we owe it, and guarded calls.
+
+No exception of a tier leaves this module: it is a failed call or job, logged once until the method
+works again, and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+
+from .blocks import Block
+from .jobs import Load, Owed, Send
+from .tiers.base import (
+    NOTHING,
+    Claim,
+    Key,
+    LoadJob,
+    Poll,
+    RequestInfo,
+    StoreJob,
+    StorePolicy,
+    Tier,
+)
+
+logger = logging.getLogger("tierproof")
+
+
+class Secondary:
+    """One secondary tier: its place in the order, its jobs in flight, its retracted claims."""
+
+    __slots__ = (
+        "_complained",
+        "bit",
+        "cascading",
+        "due",
+        "errors",
+        "index",
+        "loads",
+        "name",
+        "pressed",
+        "pressed_in_step",
+        "retracted",
+        "sends",
+        "slow",
+        "tier",
+    )
+
+    def __init__(self, tier: Tier, index: int) -> None:
+        self.tier = tier
+        self.name = tier.name
+        self.index = index
+        self.bit = 1 << index
+        self.loads: dict[int, Load] = {}
+        """Promotion jobs in flight, oldest first."""
+        self.sends: dict[int, Send] = {}
+        """Store jobs in flight, oldest first."""
+        self.cascading: dict[Key, Send] = {}
+        """Keys of cascades in flight, those from before a reset included."""
+        self.due: dict[Block, Owed] = {}
+        """Cascades to offer (again), oldest first."""
+        self.retracted: set[Key] = set()
+        """Keys whose claim counts for nothing until there is new evidence."""
+        self.pressed = False
+        """It refused a store and has not finished one since."""
+        self.pressed_in_step = 0
+        self.slow = False
+        """Its last store took longer than `backpressure_seconds`."""
+        self.errors = 0
+        self._complained: set[str] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to happen here."""
+        return bool(self.loads or self.sends or self.due)
+
+    # -- guarded calls ----------------------------------------------------------------------------
+
+    def claim(self, key: Key, request: RequestInfo) -> Claim | None:
+        """The tier's answer; None when it raised or answered nonsense."""
+        try:
+            answer = self.tier.lookup(key, request)
+        except Exception as error:
+            self._failed("lookup", error)
+            return None
+        if type(answer) is not Claim:
+            self._failed("lookup", TypeError())
+            return None
+        if self._complained:
+            self._complained.discard("lookup")
+        return answer
+
+    def submit_load(self, job: LoadJob) -> bool:
+        """Whether the job has begun."""
+        return self._call("submit_load", job) is not _RAISED
+
+    def submit_store(self, job: StoreJob) -> Collection[Key] | None:
+        """The refused keys; None when the job has failed as a whole."""
+        refused = self._call("submit_store", job)
+        if refused is _RAISED:
+            return None
+        if not isinstance(refused, Collection):
+            self._failed("submit_store", TypeError())
+            return None
+        return refused
+
+    def poll(self) -> Poll:
+        """What the tier has to say; nothing when it raised."""
+        try:
+            poll = self.tier.poll()
+        except Exception as error:
+            self._failed("poll", error)
+            return NOTHING
+        if type(poll) is not Poll:
+            self._failed("poll", TypeError())
+            return NOTHING
+        if self._complained:
+            self._complained.discard("poll")
+        return poll
+
+    def request_begins(self, request: RequestInfo) -> bool:
+        """Whether the tier asks for the request's whole context."""
+        return self._call("on_new_request", request) is StorePolicy.WHOLE_REQUEST
+
+    def request_ends(self, request: RequestInfo) -> None:
+        """Tell the tier, once, that no submit under the request follows."""
+        self._call("on_request_finished", request)
+
+    def clear(self) -> bool:
+        """Whether the tier has forgotten its blocks."""
+        return self._call("clear") is not _RAISED
+
+    def drain(self, timeout: float) -> list[int]:
+        """Ids of the jobs that still run after at most `timeout` seconds."""
+        running = self._call("drain", timeout)
+        return list(running) if isinstance(running, Iterable) else [*self.loads, *self.sends]
+
+    def _call(self, method: str, *arguments: object) -> object:
+        try:
+            result = getattr(self.tier, method)(*arguments)
+        except Exception as error:
+            self._failed(method, error)
+            return _RAISED
+        self._complained.discard(method)
+        return result
+
+    def _failed(self, method: str, error: Exception) -> None:
+        self.errors += 1
+        if method not in self._complained:
+            # Neither the message nor the arguments: an error's text may carry a key.
+            self._complained.add(method)
+            logger.warning(
+                "tier %r: %s failed with %s; it counts as a failed call, serving goes on",
+                self.name,
+                method,
+                type(error).__name__,
+            )
+
+
+_RAISED = object()

@@ -1,0 +1,108 @@
+"""A secondary tier in this process's memory: the one to read first, and the one tests use.
+
+It copies at submit and reports at the next poll, so that a job is never in two places at once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+
+from ..arena import Arena
+from ..errors import ConfigError
+from .base import Claim, JobReport, Key, LoadJob, Poll, RequestInfo, StoreJob, StorePolicy
+
+
+class MemoryTier:
+    """Keeps copies of blocks in a dictionary, at most `capacity_blocks` of them.
+
+    When it is full the block that was stored or loaded longest ago goes.
+
+    Args:
+        name: what tier filters and messages call it; unique within a manager.
+        capacity_blocks: how many blocks it keeps; no bound when None.
+
+    Raises:
+        ConfigError: the capacity is not a whole number of at least 1.
+    """
+
+    def __init__(self, name: str = "memory", *, capacity_blocks: int | None = None) -> None:
+        if capacity_blocks is not None and (
+            not isinstance(capacity_blocks, int)
+            or isinstance(capacity_blocks, bool)
+            or capacity_blocks < 1
+        ):
+            raise ConfigError(
+                f"capacity_blocks must be a whole number of at least 1, or None for no bound, "
+                f"not {capacity_blocks!r}"
+            )
+        self.name = name
+        self._capacity = capacity_blocks
+        self._blocks: OrderedDict[Key, bytes] = OrderedDict()
+        self._reports: list[JobReport] = []
+        self._arena: Arena | None = None
+
+    def __len__(self) -> int:
+        """How many blocks it keeps."""
+        return len(self._blocks)
+
+    def attach(self, arena: Arena) -> None:
+        """Take the primary tier's memory: row i is slot i."""
+        self._arena = arena
+
+    def lookup(self, key: Key, request: RequestInfo) -> Claim:
+        """This tier always knows at once."""
+        return Claim.PRESENT if key in self._blocks else Claim.ABSENT
+
+    def submit_load(self, job: LoadJob) -> None:
+        """Copy the blocks into their rows. A block that has gone since the lookup is a failed
+        key: the others land."""
+        arena = self._memory()
+        landed = []
+        for key, slot in zip(job.keys, job.slots, strict=True):
+            kept = self._blocks.get(key)
+            if kept is not None:
+                arena.row(slot)[:] = kept
+                self._blocks.move_to_end(key)
+                landed.append(key)
+        self._reports.append(JobReport(job.job_id, frozenset(landed)))
+
+    def submit_store(self, job: StoreJob) -> Collection[Key]:
+        """Copy the rows. Nothing is ever refused: there is no queue that could be full."""
+        arena = self._memory()
+        for key, slot in zip(job.keys, job.slots, strict=True):
+            self._blocks[key] = bytes(arena.row(slot))
+            self._blocks.move_to_end(key)
+            if self._capacity is not None and len(self._blocks) > self._capacity:
+                self._blocks.popitem(last=False)
+        self._reports.append(JobReport(job.job_id, frozenset(job.keys)))
+        return ()
+
+    def poll(self) -> Poll:
+        """Each job's report, once."""
+        reports, self._reports = self._reports, []
+        return Poll(reports)
+
+    def on_new_request(self, request: RequestInfo) -> StorePolicy:
+        """Nothing to prepare; new blocks are all it wants."""
+        return StorePolicy.NEW_BLOCKS
+
+    def on_request_finished(self, request: RequestInfo) -> None:
+        """Nothing was kept for the request."""
+
+    def clear(self) -> None:
+        """Forget every block."""
+        self._blocks.clear()
+
+    def drain(self, timeout: float) -> Sequence[int]:
+        """No job runs: each has ended when its submit returned."""
+        return ()
+
+    def shutdown(self) -> None:
+        """Let go of the primary tier's memory. The blocks stay: another manager may take them."""
+        self._arena = None
+
+    def _memory(self) -> Arena:
+        if self._arena is None:
+            raise ConfigError(f"tier {self.name!r} has no arena; give the tier to a manager first")
+        return self._arena

@@ -1,0 +1,296 @@
+"""Jobs and operations: promotion jobs, GPU stores and GPU loads, from submit to completion.
+
+The only place where a promotion job or an operation ends (store jobs end in `cascades`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from itertools import count
+
+from .blocks import Block
+from .cascades import Cascades
+from .config import ManagerConfig
+from .errors import ContractViolation
+from .jobs import Load, Read, Write
+from .metrics import Counters
+from .operations import LoadOperation, StoreOperation
+from .primary import PrimaryTier
+from .requests import Request, Requests
+from .secondary import Secondary
+from .step import Step
+from .tiers.base import JobReport, Key, LoadJob
+from .vocabulary import Phase
+
+logger = logging.getLogger("tierproof")
+
+RESIDENT = Phase.RESIDENT
+
+
+class Transfers:
+    """What fills or reads slots. Ids are never used again, also across resets."""
+
+    def __init__(
+        self,
+        secondaries: tuple[Secondary, ...],
+        primary: PrimaryTier,
+        requests: Requests,
+        cascades: Cascades,
+        step: Step,
+        config: ManagerConfig,
+        counters: Counters,
+        job_ids: count[int],
+    ) -> None:
+        self._secondaries = secondaries
+        self._primary = primary
+        self._requests = requests
+        self._cascades = cascades
+        self._step = step
+        self._deadline = config.pending_deadline
+        self._counters = counters
+        self._job_ids = job_ids
+        self._operation_ids = count()
+        self.reads: dict[int, Read] = {}
+        self.writes: dict[int, Write] = {}
+        self._writers: deque[Load | Write] = deque()
+        """Writers in the order in which they will be overdue."""
+        self.violations: list[str] = []
+        """Reports of tiers that were refused, in words; the first hundred."""
+
+    # -- promotions -------------------------------------------------------------------------------
+
+    def submit_queued(self) -> None:
+        """The step ends: one job for each (tier, owner), keys in the order they were queued."""
+        queued = self._requests.queued
+        if not queued:
+            return
+        jobs = []
+        for block in queued:
+            load = block.writer
+            assert isinstance(load, Load)
+            if not load.blocks:
+                jobs.append(load)
+            load.blocks[block.key] = block
+            block.phase = Phase.LOADING
+        queued.clear()
+        for load in jobs:
+            self._submit(load)
+
+    def _submit(self, load: Load) -> None:
+        secondary, request = load.secondary, load.request
+        del request.loads[secondary]
+        load.job_id = next(self._job_ids)
+        load.since = self._step.now
+        self._counters.load_jobs += 1
+        secondary.loads[load.job_id] = load
+        slots = tuple([block.slot for block in load.blocks.values()])
+        if secondary.submit_load(LoadJob(load.job_id, tuple(load.blocks), slots, request.info)):
+            if self._deadline is not None:
+                self._writers.append(load)
+        else:
+            self._end_load(load, frozenset(), 0.0)
+
+    def _end_load(self, load: Load, landed: frozenset[Key], seconds: float) -> None:
+        secondary = load.secondary
+        del secondary.loads[load.job_id]
+        blocks, load.blocks = load.blocks, {}
+        failed = 0
+        for key, block in blocks.items():
+            if key in landed:
+                if load.stale:
+                    self._primary.leave_quarantine(block)
+                else:
+                    block.done |= secondary.bit
+                    self._land(block)
+            else:
+                failed += 1
+                secondary.retracted.add(key)
+                self._fail(block, stale=load.stale)
+        self._counters.loaded(len(landed), failed, seconds, self._step.now - load.since)
+
+    def _land(self, block: Block) -> None:
+        self._requests.landed(block, self._step.now)
+        self._primary.land(block)
+
+    def _fail(self, block: Block, *, stale: bool) -> None:
+        if stale:
+            self._primary.leave_quarantine(block)
+        else:
+            self._requests.end_waits(block)
+            self._primary.vanish(block)
+
+    # -- what the tiers report --------------------------------------------------------------------
+
+    def absorb(self) -> None:
+        """Poll every tier in order and act on what it reports."""
+        for secondary in self._secondaries:
+            poll = secondary.poll()
+            for report in poll.reports:
+                self._absorb(secondary, report)
+            if poll.verified:
+                secondary.retracted.difference_update(poll.verified)
+
+    def _absorb(self, secondary: Secondary, report: JobReport) -> None:
+        """Act on one report, or refuse it as a whole: a faulty tier must not stop serving."""
+        load = secondary.loads.get(report.job_id)
+        job = load if load is not None else secondary.sends.get(report.job_id)
+        if job is None:
+            self._refuse(secondary, "a job that is unknown or was reported before")
+        elif not job.blocks.keys() >= report.landed:
+            self._refuse(secondary, "a key that is not in the job")
+        elif load is not None:
+            self._end_load(load, report.landed, report.seconds)
+        elif job is not None:
+            self._cascades.end(secondary.sends[report.job_id], report)
+
+    def _refuse(self, secondary: Secondary, what: str) -> None:
+        self._counters.contract_violations += 1
+        if len(self.violations) < 100:
+            self.violations.append(f"tier {secondary.name!r} reported {what}")
+        logger.error("tier %r reported %s; the report is refused", secondary.name, what)
+
+    # -- deadlines --------------------------------------------------------------------------------
+
+    def expire(self) -> None:
+        """Writers past the deadline: lookups answer MISS, the slot waits for the report."""
+        writers, now, deadline = self._writers, self._step.now, self._deadline
+        while writers:
+            writer = writers[0]
+            if writer.blocks and not writer.stale:
+                assert deadline is not None
+                if now - writer.since < deadline:
+                    return
+                self._overdue(writer)
+            writers.popleft()
+
+    def _overdue(self, writer: Load | Write) -> None:
+        writer.overdue = True
+        if isinstance(writer, Load):
+            phase, blocks = Phase.OVERDUE_LOADING, list(writer.blocks.values())
+        else:
+            phase, blocks = Phase.OVERDUE_STORING, writer.blocks
+            writer.request.storing -= 1
+        for block in blocks:
+            block.phase = phase
+            self._requests.end_waits(block)
+            self._cascades.unpark(block)
+        self._counters.overdue_blocks += len(blocks)
+        logger.warning(
+            "a transfer into %d slots has not reported for %.1f s; its blocks answer MISS and the "
+            "slots wait",
+            len(blocks),
+            self._step.now - writer.since,
+        )
+
+    # -- GPU loads --------------------------------------------------------------------------------
+
+    def resident(self, keys: Sequence[Key]) -> list[Block]:
+        """The blocks of keys that are about to be read.
+
+        Raises:
+            ContractViolation: one is not RESIDENT, or named twice.
+        """
+        find = self._primary.blocks.get
+        blocks = [block for block in map(find, keys) if block and block.phase is RESIDENT]
+        if len(blocks) < len(keys):
+            raise ContractViolation(
+                f"{len(keys) - len(blocks)} of {len(keys)} blocks to load are not resident; load "
+                "only what lookup answered HIT for in this step, before any store"
+            )
+        if len(set(keys)) < len(keys):
+            raise ContractViolation("a block is named twice in one call; name each once")
+        return blocks
+
+    def begin_read(self, keys: Sequence[Key], request: Request) -> LoadOperation:
+        """Pin RESIDENT blocks; the request's HIT promises on them have served."""
+        blocks = self.resident(keys)
+        pin, promise, mentions = self._primary.pin, request.promise, request.mentions
+        for block in blocks:
+            pin(block)
+            held = block.promise
+            if held is not None:
+                block.promise = held.without(promise)
+            if block.waits is not None and request in block.waits:
+                block.waits[request] = True
+            mentions.setdefault(block.key, False)
+        operation_id = next(self._operation_ids)
+        self.reads[operation_id] = Read(operation_id, request, blocks)
+        return LoadOperation(operation_id, tuple(keys), tuple([block.slot for block in blocks]))
+
+    def end_read(self, operation: LoadOperation | int) -> None:
+        """The copy has ended: its pins are gone, and its request has read what it waited for."""
+        read = self.reads.pop(_id(operation), None)
+        if read is None:
+            raise ContractViolation(f"load operation {_id(operation)} is unknown or complete")
+        request, unpin = read.request, self._primary.unpin
+        for block in read.blocks:
+            if block.waits is not None and request in block.waits:
+                self._requests.end_wait(block, request)
+            unpin(block)
+
+    # -- GPU stores -------------------------------------------------------------------------------
+
+    def begin_write(
+        self,
+        keys: Sequence[Key],
+        present: Sequence[Key],
+        refused: Sequence[Key],
+        evicted: Sequence[Block],
+        request: Request,
+    ) -> StoreOperation:
+        """Give slots, which are free, to the accepted keys."""
+        operation_id = next(self._operation_ids)
+        take = self._primary.take
+        blocks = [take(key, Phase.STORING) for key in keys]
+        write = self.writes[operation_id] = Write(operation_id, request, blocks, self._step.now)
+        for block in blocks:
+            block.writer = write
+        if blocks:
+            request.storing += 1
+            if self._deadline is not None:
+                self._writers.append(write)
+        return StoreOperation(
+            operation_id,
+            tuple(keys),
+            tuple([block.slot for block in blocks]),
+            tuple(present),
+            tuple(refused),
+            tuple([block.key for block in evicted]),
+        )
+
+    def end_write(self, operation: StoreOperation | int, *, ok: bool) -> None:
+        """The copy has ended: its blocks are readable and offered to the tiers, or gone."""
+        write = self.writes.pop(_id(operation), None)
+        if write is None:
+            raise ContractViolation(f"store operation {_id(operation)} is unknown or complete")
+        blocks, write.blocks = write.blocks, []
+        if blocks and not write.stale and not write.overdue:
+            write.request.storing -= 1
+        for block in blocks:
+            self._cascades.unpark(block)
+            if ok and not write.stale:
+                self._land(block)
+            else:
+                self._fail(block, stale=write.stale)
+        if ok and blocks and not write.stale:
+            self._cascades.offer_stored(blocks, write.request)
+        self._counters.gpu_stored(len(blocks), ok)
+
+    # -- reset ------------------------------------------------------------------------------------
+
+    def forget_blocks(self) -> None:
+        """A reset: what is in flight only frees its slots when it reports."""
+        for secondary in self._secondaries:
+            for load in secondary.loads.values():
+                load.stale = True
+        for write in self.writes.values():
+            if write.blocks and not write.stale and not write.overdue:
+                write.request.storing -= 1
+            write.stale = True
+        self._writers.clear()
+
+
+def _id(operation: LoadOperation | StoreOperation | int) -> int:
+    return operation if isinstance(operation, int) else operation.operation_id
