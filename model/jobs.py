@@ -73,7 +73,8 @@ class Jobs:
 
     def under(self, request: str) -> str:
         """The request that a cascade runs under: none once the tiers were told of its end."""
-        return NO_REQUEST if self.world.get("life", request) == "ENDED" else request
+        over = request == NO_REQUEST or self.world.get("life", request) == "ENDED"
+        return NO_REQUEST if over else request
 
     def wants_whole(self, request: str) -> list[str]:
         """The tiers that asked for the request's whole context."""
@@ -107,12 +108,16 @@ class Jobs:
                 if copying or self.state.pressed[tier] == self.state.step:
                     continue
                 del self.state.pressed[tier]
+            offers = {
+                key: due.request
+                for (key, to), due in self.state.due.items()
+                if to == tier and due.step <= self.state.step
+            }
             groups: dict[str, list[str]] = {}
-            for (key, to), due in self.state.due.items():
-                if to == tier and due.step <= self.state.step:
-                    groups.setdefault(due.request, []).append(key)
+            for key in self._starting(tier, list(offers)):
+                groups.setdefault(self.under(offers[key]), []).append(key)
             for request, keys in groups.items():
-                self._offer(tier, keys, self.under(request) if request else request)
+                self._copy(tier, keys, request)
 
     def _overdue(self, tier: str) -> bool:
         limit = self.state.setting.pending_deadline
@@ -127,24 +132,31 @@ class Jobs:
     def _berths_left(self) -> int:
         return self.world.limits.berths - len(self.world.fields["berth"])
 
-    def _offer(self, tier: str, keys: Sequence[str], request: str) -> None:
-        """Offer what can start now as one job; the rest stays due."""
+    def _starting(self, tier: str, keys: Sequence[str]) -> list[str]:
+        """Those of `keys` whose cascade to the tier can start now, as far as the berths go."""
         starting: list[str] = []
-        berths = 0 if self._overdue(tier) else self._berths_left()
+        if self._overdue(tier):
+            return starting
+        berths = self._berths_left()
         for key in keys:
             slot = self.world.links["slot_of"][key]
             shares = self.world.word("cascading", {"slot": slot}, {}) == "SOME"
-            if (
-                not self._overdue(tier)
-                and not self.world.copies(key, tier)
-                and (shares or berths > 0)
-            ):
+            if not self.world.copies(key, tier) and (shares or berths > 0):
                 starting.append(key)
                 berths -= not shares
-            else:
+        return starting
+
+    def _offer(self, tier: str, keys: Sequence[str], request: str) -> None:
+        """Offer what can start now as one job; the rest stays due."""
+        starting = self._starting(tier, keys)
+        for key in keys:
+            if key not in starting:
                 self.state.due.setdefault((key, tier), Due(request, self.state.step))
-        if not starting:
-            return
+        if starting:
+            self._copy(tier, starting, request)
+
+    def _copy(self, tier: str, starting: Sequence[str], request: str) -> None:
+        """Submit one cascade job; what the tier refuses or fails becomes due again."""
         number, accepted = self._submit("CASCADE", tier, request, starting)
         refused = accepted and (tier, "refuse stores") in self.state.moods
         for key in starting:
@@ -156,7 +168,7 @@ class Jobs:
             self.fire("copy", key=key, tier=tier, transfer=x, asker=request)
             self.state.since[x] = self.state.now
             if not accepted:
-                self._not_copied(key, tier, "FAILED", request, self.state.step + 1)
+                self._not_copied(key, tier, "FAILED", request, self.state.step)
                 del self.state.since[x]
                 self.fire("unpin", transfer=x)
         if refused:
@@ -200,6 +212,8 @@ class Jobs:
             return None
         number, accepted = self._submit("EXPORT", tier, request, keys)
         refused = (tier, "refuse stores") in self.state.moods
+        if refused and accepted:
+            self.state.pressed[tier] = self.state.step
         if refused or not accepted:
             return None
         for key in keys:

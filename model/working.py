@@ -192,6 +192,7 @@ class Working(Jobs):
                 raised = True
                 state.probes.pop(probe, None)
             elif mind == "PRESENT":
+                state.probes.pop(probe, None)
                 return "CLAIMED", tier
             elif mind == "UNDECIDED":
                 first = state.probes.setdefault(probe, state.now)
