@@ -152,14 +152,16 @@ class Cascades:
     def send_external(
         self, secondary: Secondary, blocks: list[Block], request: Request
     ) -> int | None:
-        """Send blocks for a peer's request; None when the share of cascades does not allow it."""
+        """Send blocks for a peer's request; None when nothing was sent: the share of cascades does
+        not allow it, a store of the tier is overdue, or the tier would not take it."""
         primary = self._primary
         new = sum(block not in primary.sending for block in blocks)
-        if len(primary.sending) + new > primary.berths:
+        if len(primary.sending) + new > primary.berths or self._withheld(secondary):
             return None
         for block in blocks:
             primary.pin_to_send(block)
-        return self._send(secondary, blocks, request, None)
+        job_id = self._send(secondary, blocks, request, None)
+        return job_id if job_id in secondary.sends else None
 
     def _send(
         self,
@@ -242,9 +244,11 @@ class Cascades:
         failed = [key for key in job.blocks if key not in landed]
         for key in [key for key in job.blocks if key in landed]:
             block = self._let_go(job, key)
+            if job.external:  # sent to a peer: that says nothing of what the tier keeps
+                continue
             if not job.barred:
                 secondary.retracted.discard(key)
-            if not job.stale and not job.external:
+            if not job.stale:
                 block.done |= secondary.bit
         self._counters.stored(len(landed), report.seconds)
         if failed:
@@ -286,5 +290,6 @@ class Cascades:
     def bar(self, secondary: Secondary) -> None:
         """The tier is cleared: no store in flight may bring its key back."""
         for job in secondary.sends.values():
-            job.barred = True
-            secondary.retracted.update(job.blocks)
+            if not job.external:
+                job.barred = True
+                secondary.retracted.update(job.blocks)

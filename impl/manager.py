@@ -240,6 +240,8 @@ class TieredOffloadingManager:
                 return self._miss(MissReason.OVERDUE)
             if block.waits is None or request not in block.waits:
                 self._requests.wait(block, request)
+            elif not block.permit:  # promised until it lands only: a permit may be free by now
+                self._primary.take_permit(block)
             return HIT_PENDING
         if self._held:
             return self._miss(MissReason.HELD)
