@@ -16,27 +16,24 @@ only be too many (a killed writer, a file removed by hand); a rescan puts that r
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import itertools
 import os
 import re
 import secrets
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from .file_io import FileIO
+from .folder_lock import FolderLock
 
 _BLOCK = re.compile(r"[0-9a-f]{64}\.block")
 _SPACE = re.compile(r"[0-9a-f]{32}")
 _FAN = re.compile(r"[0-9a-f]{2}")
 _ANY = re.compile(r".+")
-_LOCK_WAIT = 5.0
-_LOCK_STEP = 0.002
 _STALE_SECONDS = 86_400.0
 
 
@@ -60,25 +57,52 @@ class BlockFolder:
     def __init__(self, root: str, io: FileIO) -> None:
         self.root = root
         self._io = io
-        self._own = os.path.join(root, ".tierproof")
-        self._writers = os.path.join(self._own, "writers")
-        self._foreign = os.path.join(self._own, "foreign")
+        self._home = os.path.join(root, ".tierproof")
+        self._writers = os.path.join(self._home, "writers")
+        self._foreign = os.path.join(self._home, "foreign")
+        self.own = os.path.join(self._writers, f"{os.getpid()}-{secrets.token_hex(8)}")
+        self._own_lock: int | None = None
         self._counter = itertools.count()
-        self._threads = threading.Lock()
         self._litter: set[str] = set()
-        for folder in (root, self._own, self._writers):
-            self._make(folder)
-        self._usage_fd = io.open(os.path.join(self._own, "usage"), os.O_RDWR | os.O_CREAT)
+        self._lock = FolderLock(io, os.path.join(self._home, "usage"), self._make_home)
         try:
-            with self.locked():  # a sweeper must not see the folder before its lock is held
-                self.own = os.path.join(self._writers, f"{os.getpid()}-{secrets.token_hex(8)}")
-                io.mkdir(self.own)
-                self._lock_fd = io.open(self._lock_path(self.own), os.O_RDWR | os.O_CREAT)
-                with suppress(OSError):  # no flock here: sweepers go by age
-                    io.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with self.locked():
+                pass
         except BaseException:
-            io.close(self._usage_fd)
+            self._lock.close()
             raise
+
+    def _make_home(self) -> None:
+        try:
+            self._make(self.root)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(self.root), exist_ok=True)
+            self._make(self.root)
+        self._make(self._home)
+        self._make(self._writers)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder against other threads and processes; see `FolderLock.held`."""
+        with self._lock.held():
+            self._settle()
+            yield
+
+    def _settle(self) -> None:
+        """Have a folder of our own, and hold its lock before any sweeper can see it."""
+        lock = self._lock_path(self.own)
+        if self._own_lock is not None:
+            try:
+                self._io.stat(lock)
+                return
+            except FileNotFoundError:  # the whole folder was removed under us
+                self._io.close(self._own_lock)
+                self._own_lock = None
+        self._make_home()
+        self._make(self.own)
+        self._own_lock = self._io.open(lock, os.O_RDWR | os.O_CREAT)
+        with suppress(OSError):  # a file system without flock: sweepers go by age
+            self._io.flock(self._own_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     # --- names ---
 
@@ -156,53 +180,20 @@ class BlockFolder:
         with suppress(FileExistsError):
             self._io.mkdir(folder)
 
-    # --- the folder's lock and its count of bytes ---
+    # --- the count of bytes; hold the lock for all of them ---
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder against other threads and processes.
-
-        Raises:
-            TimeoutError: another process kept it for seconds (stopped in a debugger, say).
-        """
-        if not self._threads.acquire(timeout=_LOCK_WAIT):
-            raise TimeoutError(errno.ETIMEDOUT, "the folder's lock is taken")
-        try:
-            self._flock()
-            try:
-                yield
-            finally:
-                with suppress(OSError):
-                    self._io.flock(self._usage_fd, fcntl.LOCK_UN)
-        finally:
-            self._threads.release()
-
-    def _flock(self) -> None:
-        ends = time.monotonic() + _LOCK_WAIT
-        while True:
-            try:
-                self._io.flock(self._usage_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > ends:
-                    raise TimeoutError(errno.ETIMEDOUT, "the folder's lock is taken") from None
-                time.sleep(_LOCK_STEP)
-            except OSError:
-                return  # a file system without flock: threads are kept apart, processes are not
-
-    def usage(self) -> int:
-        """Bytes counted; hold the lock."""
-        word = bytearray(8)
-        self._io.preadv(self._usage_fd, [word], 0)
-        return int.from_bytes(word, "little")
+    def usage(self) -> int | None:
+        """Bytes counted, or None when nobody has counted."""
+        return self._lock.number()
 
     def count(self, change: int) -> None:
-        """Count bytes that came or went; hold the lock."""
-        self.set_usage(max(0, self.usage() + change))
+        """Count bytes that came or went."""
+        if (used := self.usage()) is not None:
+            self.set_usage(max(0, used + change))
 
     def set_usage(self, used: int) -> None:
-        """Set the count; hold the lock."""
-        self._io.pwritev(self._usage_fd, [used.to_bytes(8, "little")], 0)
+        """Set the count."""
+        self._lock.set_number(used)
 
     # --- scans and sweeps ---
 
@@ -222,9 +213,10 @@ class BlockFolder:
         swept = 0
         for name in self._names(self._writers, _ANY):
             folder = f"{self._writers}/{name}"
-            if folder != self.own and self._is_dead(folder):
-                self.remove_tree(folder)
-                swept += 1
+            with suppress(OSError):  # what cannot be swept is no reason not to work
+                if folder != self.own and self._is_dead(folder):
+                    self.remove_tree(folder)
+                    swept += 1
         return swept
 
     def temporary_bytes(self) -> int:
@@ -309,5 +301,6 @@ class BlockFolder:
         """Give up the hold: own temporaries are removed, locks let go."""
         with suppress(OSError):
             self.remove_tree(self.own)
-        self._io.close(self._lock_fd)
-        self._io.close(self._usage_fd)
+        if self._own_lock is not None:
+            self._io.close(self._own_lock)
+        self._lock.close()

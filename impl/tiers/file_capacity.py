@@ -13,9 +13,14 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from ..errors import TierError
 from .block_folder import BlockFolder
 from .file_index import Entry, FileIndex
 from .file_io import FileIO
+
+
+class NoRoomError(TierError):
+    """Nothing within the capacity can be evicted now."""
 
 
 class FileCapacity:
@@ -46,13 +51,14 @@ class FileCapacity:
         """A new temporary of `size` bytes, open for writing, and its name.
 
         Raises:
-            OSError: ENOSPC also when every block within the capacity is in use.
+            NoRoomError: every block within the capacity is in use.
+            OSError: as the system says.
         """
         temporary = self._folder.temporary()
         with self._counting():
             if self._limit is not None:
                 self._make_room(size, self._limit)
-            fd = self._io.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags)
+            fd = self._create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags)
             try:
                 self._io.ftruncate(fd, size)
                 self._count(size)
@@ -148,10 +154,20 @@ class FileCapacity:
         if self._limit is not None and change:
             self._folder.count(change)
 
+    def _create(self, temporary: str, flags: int) -> int:
+        try:
+            return self._io.open(temporary, flags)
+        except FileNotFoundError:
+            if self._limit is not None:
+                raise
+        with self._folder.locked():  # makes what somebody has removed
+            pass
+        return self._io.open(temporary, flags)
+
     def _make_room(self, size: int, limit: int) -> None:
         counted_anew = False
-        while self._folder.usage() + size > limit:
-            if self._doubtful and not counted_anew:
+        while (used := self._folder.usage()) is None or used + size > limit:
+            if (self._doubtful or used is None) and not counted_anew:
                 self._recount()
                 counted_anew = True
             elif (victim := self._index.victim()) is not None:
@@ -160,7 +176,7 @@ class FileCapacity:
                 self._recount()
                 counted_anew = True
             else:
-                raise OSError(errno.ENOSPC, "every block within the capacity is in use")
+                raise NoRoomError("every block within capacity_bytes is in use")
 
     def _evict(self, digest: bytes, entry: Entry) -> None:
         path = self._folder.path(entry.space, digest)

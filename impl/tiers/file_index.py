@@ -9,7 +9,7 @@ still stands; a store, a failure or a clear in between withdraws the question (`
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 from itertools import count
 
@@ -61,6 +61,7 @@ class FileIndex:
         self._used = 0
         self._tokens = count()
         self._asked: dict[bytes, int] = {}
+        self._questions: deque[tuple[bytes, int]] = deque()
         self._absent: dict[bytes, float | None] = {}
         self._suspect: set[bytes] = set()
         self._storing: dict[bytes, int] = {}
@@ -71,28 +72,39 @@ class FileIndex:
 
     # --- lookups ---
 
-    def claim(self, digest: bytes) -> tuple[Claim, int | None]:
-        """The answer for a block, and the number of a new question to ask a worker, if any."""
+    def claim(self, digest: bytes) -> tuple[Claim, bool]:
+        """The answer for a block, and whether a worker must be sent to `take_questions`."""
         with self._lock:
             entry = self._entries.get(digest)
             hidden = digest in self._hidden
             if entry is not None and entry.trust == self._trust and entry.size == self._size:
                 if hidden:
-                    return Claim.ABSENT, None
+                    return Claim.ABSENT, False
                 self._entries.move_to_end(digest)
-                return Claim.PRESENT, None
+                return Claim.PRESENT, False
             if hidden or self._clearing or digest in self._suspect:
-                return Claim.ABSENT, None
+                return Claim.ABSENT, False
             if entry is None and self._listed and not self._shared:
-                return Claim.ABSENT, None
+                return Claim.ABSENT, False
             if digest in self._asked:
-                return Claim.UNDECIDED, None
+                return Claim.UNDECIDED, False
             if self._believed_absent(digest):
-                return Claim.ABSENT, None
+                return Claim.ABSENT, False
             if len(self._asked) >= _QUESTIONS:
-                return Claim.UNDECIDED, None
-            token = self._asked[digest] = next(self._tokens)
-            return Claim.UNDECIDED, token
+                return Claim.UNDECIDED, False
+            self._asked[digest] = token = next(self._tokens)
+            self._questions.append((digest, token))
+            return Claim.UNDECIDED, len(self._questions) == 1
+
+    def take_questions(self, limit: int) -> tuple[list[tuple[bytes, int]], bool]:
+        """Up to `limit` questions that still stand, and whether another worker must be sent."""
+        with self._lock:
+            taken: list[tuple[bytes, int]] = []
+            while self._questions and len(taken) < limit:
+                digest, token = self._questions.popleft()
+                if self._asked.get(digest) == token:
+                    taken.append((digest, token))
+            return taken, bool(self._questions)
 
     def _believed_absent(self, digest: bytes) -> bool:
         if digest not in self._absent:
@@ -115,11 +127,16 @@ class FileIndex:
             del self._asked[digest]
             if found is None:
                 self._drop(digest)
-                if len(self._absent) >= _ABSENT:
-                    self._absent.clear()
-                self._absent[digest] = None
+                self._believe_absent(digest)
             else:
                 self._put(digest, found.size, found.stamp, found.space)
+
+    def unanswered(self, digest: bytes, token: int) -> None:
+        """A worker could not tell: ABSENT for a while, but the file stays listed."""
+        with self._lock:
+            if self._asked.get(digest) == token:
+                del self._asked[digest]
+                self._believe_absent(digest)
 
     # --- jobs; all but `landed` and `vanished` are called by the scheduler's thread ---
 
@@ -290,6 +307,11 @@ class FileIndex:
         return len(self._entries)
 
     # --- with the lock held ---
+
+    def _believe_absent(self, digest: bytes) -> None:
+        if len(self._absent) >= _ABSENT:
+            self._absent.clear()
+        self._absent[digest] = None
 
     def _put(self, digest: bytes, size: int, stamp: int, space: str) -> None:
         self._drop(digest)

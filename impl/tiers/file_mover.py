@@ -27,12 +27,13 @@ from .block_file import (
     write_block,
 )
 from .block_folder import BlockFolder, FoundBlock
-from .file_capacity import FileCapacity
+from .file_capacity import FileCapacity, NoRoomError
 from .file_index import FileIndex
 from .file_io import FileIO, page_buffer
 from .trouble import Trouble
 
 _T = TypeVar("_T")
+_LOOKS = 64
 # A symbolic link is refused, a pipe does not wait for its writer.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -73,6 +74,10 @@ class FileMover:
         """Write row `slot` under `digest`; True when it is there to be read."""
         try:
             landed = self._already_there(digest) or self._write(digest, slot, generation)
+        except NoRoomError as error:
+            self._tell("no_room")
+            self._trouble.failed("write", str(error))
+            return False
         except OSError as error:
             self._failed("write", error)
             return False
@@ -93,13 +98,24 @@ class FileMover:
                 self._index.touch(digest, stamp)
             return True
 
-        if not self._with_file(digest, read, direct=True):
+        try:
+            if not self._with_file(digest, read, direct=True):
+                return False
+        except OSError as error:
+            self._failed("read", error)
             return False
         self._tell("loaded")
         return True
 
-    def look(self, digest: bytes, token: int) -> None:
-        """Answer the index's question: is there a file whose header is this block's?"""
+    def look(self) -> bool:
+        """Answer some of the index's questions; True when there are more."""
+        questions, more = self._index.take_questions(_LOOKS)
+        for digest, token in questions:
+            self._look(digest, token)
+        return more
+
+    def _look(self, digest: bytes, token: int) -> None:
+        """Is there a file whose header is this block's?"""
         label = self._label(digest)
 
         def read(fd: int) -> FoundBlock:
@@ -107,7 +123,13 @@ class FileMover:
             read_header(self._io, fd, label, self._page())
             return FoundBlock(digest, self._space, found.st_size, found.st_mtime_ns)
 
-        self._index.answer(digest, token, self._with_file(digest, read, look=True))
+        try:
+            found = self._with_file(digest, read, tell=False)
+        except OSError as error:
+            self._failed("read", error)
+            self._index.unanswered(digest, token)
+        else:
+            self._index.answer(digest, token, found)
 
     def verify(self, digest: bytes) -> bool:
         """Read all of a suspect file without a slot; True when it is good again."""
@@ -118,7 +140,12 @@ class FileMover:
             verify_block(self._io, fd, label)
             return True
 
-        return bool(self._with_file(digest, read)) and self._index.cleared_of_suspicion(digest)
+        try:
+            good = self._with_file(digest, read)
+        except OSError as error:
+            self._failed("read", error)
+            return False
+        return bool(good) and self._index.cleared_of_suspicion(digest)
 
     def list_folder(self) -> None:
         """Sweep what dead writers left and list what is there."""
@@ -201,11 +228,15 @@ class FileMover:
         return True
 
     def _with_file(
-        self, digest: bytes, read: Callable[[int], _T], *, direct: bool = False, look: bool = False
+        self, digest: bytes, read: Callable[[int], _T], *, direct: bool = False, tell: bool = True
     ) -> _T | None:
-        """What `read` makes of the block's open file; None when it failed.
+        """What `read` makes of the block's open file; None when there is none, or a corrupt one.
 
-        A file that is gone is no longer listed, a corrupt one is removed.
+        A file that is gone is no longer listed (`tell=False`: the caller tells the index),
+        a corrupt one is removed.
+
+        Raises:
+            OSError: anything else.
         """
         path = self._folder.path(self._space, digest)
 
@@ -213,8 +244,8 @@ class FileMover:
             fd = self._io.open(path, _READ | flag)
             try:
                 return read(fd)
-            except CorruptBlockError:
-                self._remove(digest, path, self._io.fstat(fd))
+            except CorruptBlockError as corrupt:
+                self._remove(digest, path, self._io.fstat(fd), str(corrupt))
                 raise
             finally:
                 self._io.close(fd)
@@ -224,22 +255,22 @@ class FileMover:
         except CorruptBlockError:
             return None
         except FileNotFoundError:
-            if not look and self._index.vanished(digest):  # a look answers the index itself
+            if tell and self._index.vanished(digest):
                 self._tell("vanished")
                 self._capacity.doubt()
             return None
         except OSError as error:
-            if error.errno == errno.ELOOP:
-                self._remove(digest, path, self._io.stat(path))
-            else:
-                self._failed("read", error)
+            if error.errno != errno.ELOOP:
+                raise
+            self._remove(digest, path, self._io.stat(path), "a symbolic link")
             return None
         self._trouble.worked("read")
         return result
 
-    def _remove(self, digest: bytes, path: str, found: os.stat_result) -> None:
+    def _remove(self, digest: bytes, path: str, found: os.stat_result, why: str) -> None:
         self._index.vanished(digest)
         self._tell("corrupt")
+        self._trouble.failed("read", f"a file is corrupt ({why}) and was removed")
         try:
             self._capacity.retire(path, (found.st_dev, found.st_ino))
         except OSError as error:
@@ -257,7 +288,8 @@ class FileMover:
 
     def _failed(self, kind: str, error: OSError) -> None:
         self._tell("io_errors")
-        if self._trouble.failed(kind, error):
+        name = errno.errorcode.get(error.errno or 0, type(error).__name__)
+        if self._trouble.failed(kind, f"{error.strerror} ({name})"):
             self._index.distrust()
 
     def _label(self, digest: bytes) -> Label:

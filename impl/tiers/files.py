@@ -175,9 +175,9 @@ class FileTier:
             ConfigError: the key is no `BlockKey`, bytes or str.
         """
         digest = self._name(key)
-        claim, question = self._index.claim(digest)
-        if question is not None:
-            self._pool.ask(partial(self._mover.look, digest, question))
+        claim, send_worker = self._index.claim(digest)
+        if send_worker:
+            self._pool.ask(self._look)
         return claim
 
     def submit_load(self, job: LoadJob) -> None:
@@ -335,6 +335,10 @@ class FileTier:
         if self._mover.verify(digest):
             suspect.due = math.inf  # until a load fails again
             self._verified.append(suspect.key)
+
+    def _look(self) -> None:
+        if self._mover.look():
+            self._pool.ask(self._look)
 
     def _list_folder(self) -> None:
         try:

@@ -180,13 +180,15 @@ class IoPool:
             return len(self._jobs)
 
     def drain(self, timeout: float) -> list[int]:
-        """Wait for all jobs, then cancel what is still queued; ids of jobs that still run.
+        """Wait for all jobs, at most `timeout` seconds; ids of jobs that still run.
 
-        The time is real time, whatever clock the pool was given.
+        What has not begun after three quarters of the time is cancelled, so that what runs has the
+        rest to end. The time is real time, whatever clock the pool was given.
         """
         with self._lock:
-            self._idle.wait_for(lambda: not self._jobs, max(0.0, timeout))
+            self._idle.wait_for(lambda: not self._jobs, max(0.0, timeout * 0.75))
             self._cancel_queued()
+            self._idle.wait_for(lambda: not self._jobs, max(0.0, timeout * 0.25))
             return list(self._jobs)
 
     def shutdown(self, timeout: float) -> bool:
