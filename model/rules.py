@@ -214,21 +214,35 @@ STORES = (
     Rule("store_failed_late", "store_failed", {"stale": ("YES",)}, LATE),
 )
 
+REPORTED = ("NONE", "DUE", "DONE")
+
 READS = (
     Rule(
         "pinned", "read", {"phase": ("RESIDENT",)}, {"transfer": "start READ", "hit[asker]": "NO"}
     ),
     Rule("unpinned", "unpin", {"stale": ("NO",), "kind": ("READ",)}, {"transfer": "end"}),
-    Rule(
+    Rule(  # only once `copied` has said how it went, or a cascade would run for ever in name
         "cascade_leaves_last",
         "unpin",
-        {"stale": ("NO",), "kind": CASCADES, "cascading": ("NONE",)},
+        {"stale": ("NO",), "kind": ("CASCADE",), "cascade[tier]": REPORTED, "cascading": ("NONE",)},
         {"transfer": "end", "berth": "free"},
     ),
     Rule(
         "cascade_leaves",
         "unpin",
-        {"stale": ("NO",), "kind": CASCADES, "cascading": ("SOME",)},
+        {"stale": ("NO",), "kind": ("CASCADE",), "cascade[tier]": REPORTED, "cascading": ("SOME",)},
+        {"transfer": "end"},
+    ),
+    Rule(
+        "export_leaves_last",
+        "unpin",
+        {"stale": ("NO",), "kind": ("EXPORT",), "cascading": ("NONE",)},
+        {"transfer": "end", "berth": "free"},
+    ),
+    Rule(
+        "export_leaves",
+        "unpin",
+        {"stale": ("NO",), "kind": ("EXPORT",), "cascading": ("SOME",)},
         {"transfer": "end"},
     ),
     Rule(
