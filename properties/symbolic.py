@@ -1,0 +1,342 @@
+"""The symbolic reading of the table: guards as named formulas, effects as new functions.
+
+It shares no code with the concrete reading (`model.reading`), which reads values where this one
+builds terms; `readings` compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import z3
+
+from ..model.events import Event
+from ..model.rules import Rule
+from ..model.vocabulary import CASCADES, ENVIRONMENT, FIELDS, VERBS, WRITES, split
+from .quantifiers import Guarding, Quantifiers
+from .terms import BERTHS, PERMITS, Read, Signature, State, Term, among, sort_of, value
+
+Roles = Mapping[str, Term]
+ROLE_SORTS = {
+    "key": "key",
+    "asker": "request",
+    "heir": "request",
+    "tier": "tier",
+    "transfer": "transfer",
+    "slot": "slot",
+    "permit": PERMITS,
+    "berth": BERTHS,
+}
+
+
+def bind(signature: Signature, event: Event, rule: Rule) -> dict[str, Term]:
+    """The terms that an event is about: constants, or what follows from its transfer or key."""
+    roles = {name: signature.constant(name, sort) for name, sort in ROLE_SORTS.items()}
+    now, x = signature.now, roles["transfer"]
+    if event.roles == ("transfer",):
+        roles.update(key=now.of(x), slot=now.at(x), asker=now.by(x), tier=now.to(x))
+    elif rule.then.get("slot") != "take":
+        roles["slot"] = now.slot_of(roles["key"])
+    return roles
+
+
+# ------------------------------------------------------------------------------------------ guards
+
+
+def _runs(s: State, x: Term, *kinds: str) -> Term:
+    return z3.And(s.state(x, "RUNNING"), s.kind(x, *kinds))
+
+
+def _existing(
+    sig: Signature, s: State, word: str, event: Event, of: Roles
+) -> tuple[str, str, Read]:
+    """Sort, name of the witness, and what is said of it, for a word of NONE and SOME."""
+    key, asker, slot, me = of["key"], of["asker"], of["slot"], of["transfer"]
+    # a transfer that an event starts is not running yet; one that an event is about is not "other"
+    other: Callable[[Term], Term] = lambda x: x != me  # noqa: E731
+    about = {
+        "waiters": ("request", "waiter", lambda r: s.waits(key, r)),
+        "others": ("request", "other", lambda r: z3.And(r != asker, s.waits(key, r))),
+        "heirs": (
+            "request",
+            "heir",
+            lambda r: z3.And(r != asker, s.waits(key, r), sig.allowed(r, s.source(key))),
+        ),
+        "hits": ("request", "hitter", lambda r: s.hit(key, r)),
+        "pins": (
+            "transfer",
+            "pin",
+            lambda x: z3.And(_runs(s, x, "READ", *CASCADES), z3.Not(s.stale(x)), s.of(x) == key),
+        ),
+        "company": (
+            "transfer",
+            "companion",
+            lambda x: z3.And(other(x), s.state(x, "RUNNING"), s.at(x) == slot),
+        ),
+        "cascading": (
+            "transfer",
+            "cascader",
+            lambda x: z3.And(other(x), _runs(s, x, *CASCADES), s.at(x) == slot),
+        ),
+        "copying": (
+            "transfer",
+            "copier",
+            lambda x: z3.And(_runs(s, x, "CASCADE"), s.of(x) == key, s.to(x) == of["tier"]),
+        ),
+        "duties": (
+            "transfer",
+            "duty",
+            lambda x: z3.And(
+                _runs(s, x, "STORE"),
+                s.by(x) == asker,
+                z3.Not(s.stale(x)),
+                s.phase(s.of(x), "STORING"),
+            ),
+        ),
+        "room": ("slot", "slot", lambda f: s.slot_state(f, "FREE")),
+        "permits": (PERMITS, "permit", lambda p: unused_token(s, "permit", p)),
+        "berths": (BERTHS, "berth", lambda b: unused_token(s, "berth", b)),
+    }
+    return about[word]
+
+
+def unused_token(s: State, kind: str, token: Term) -> Term:
+    """No slot holds this permit (or berth)."""
+    holder = getattr(s, f"{kind}_holder")(token)
+    return z3.Not(z3.And(getattr(s, kind)(holder), getattr(s, f"{kind}_of")(holder) == token))
+
+
+def may_be_asked(sig: Signature, s: State, roles: Roles, tier: Term) -> Term:
+    """The asker's filter allows the tier, and its claim on the key is not retracted."""
+    return z3.And(sig.allowed(roles["asker"], tier), z3.Not(s.retracted(roles["key"], tier)))
+
+
+def tiers_say(sig: Signature, s: State, said: str, roles: Roles, q: Quantifiers) -> Term:
+    """What the tiers that may be asked say, taken together: the strongest that one of them says."""
+
+    def says(tier: Term, *what: str) -> Term:
+        return z3.And(may_be_asked(sig, s, roles, tier), among("says", sig.says(tier), what))
+
+    def nobody(*what: str) -> Term:
+        return q.all(("tier",), lambda t: z3.Not(says(t, *what)))
+
+    def retracted(t: Term) -> Term:
+        return z3.And(sig.allowed(roles["asker"], t), s.retracted(roles["key"], t))
+
+    order = ("CLAIMS", "UNDECIDED", "RAISED", "TIMED_OUT")
+    if said == "CLAIMED":
+        return q.some("tier", lambda t: says(t, "CLAIMS"), "tier")
+    if said in order:
+        stronger = order[: order.index(said)]
+        return z3.And(nobody(*stronger), q.some("tier", lambda t: says(t, said), "sayer"))
+    if said == "RETRACTED":
+        return z3.And(nobody(*order), q.some("tier", retracted, "sayer"))
+    return z3.And(nobody(*order), q.all(("tier",), lambda t: z3.Not(retracted(t))))
+
+
+def atom(
+    sig: Signature,
+    s: State,
+    event: Event,
+    cell: str,
+    allowed: tuple[str, ...],
+    roles: Roles,
+    q: Quantifiers,
+) -> Term:
+    """One cell of a guard."""
+    name, role = split(cell)
+    if name in FIELDS:
+        return among(name, s.raw(name)(*_index(name, role, roles)), allowed)
+    if name in ENVIRONMENT:
+        return among(name, z3.Const(name, sort_of(name)), allowed)
+    if name == "queuer":
+        mine = s.asked_by(roles["key"]) == roles["asker"]
+        return z3.Or([mine if a == "SELF" else z3.Not(mine) for a in allowed])
+    if name == "tiers":
+        return z3.Or([tiers_say(sig, s, a, roles, q) for a in allowed])
+    if len(set(allowed)) == 2:
+        return z3.BoolVal(True)
+    sort, witness, holds = _existing(sig, s, name, event, roles)
+    if allowed[0] in ("SOME", "YES"):
+        return q.some(sort, holds, witness)
+    return q.all((sort,), lambda v: z3.Not(holds(v)))
+
+
+def _index(name: str, role: str | None, roles: Roles) -> list[Term]:
+    of = FIELDS[name].of
+    return [roles[r] for r in (of if role is None else (*of[:-1], role))]
+
+
+# ----------------------------------------------------------------------------------------- effects
+
+
+@dataclass
+class _Writer:
+    """Collects the changes of one rule; every term in them is about the state before."""
+
+    before: State
+    roles: Roles
+    here: Callable[[Term], Term]
+    """Does the rule happen to this key?"""
+
+    def __post_init__(self) -> None:
+        self.functions: dict[str, Read] = {}
+
+    def write(self, name: str, where: Callable[..., Term], new: Callable[[Term], Term]) -> None:
+        """The function `name` has a new value `where` its indices say so."""
+        old = self.functions.get(name) or self.before.raw(name)
+        self.functions[name] = lambda *i: z3.If(where(*i), new(old(*i)), old(*i))
+
+    def put(self, name: str, index: Term, term: Term) -> None:
+        """One value at one index."""
+        self.write(name, lambda i: i == index, lambda _: term)
+
+    def field(self, name: str, role: str | None, effect: str | Mapping[str, str]) -> None:
+        """A cell that replaces or maps a value."""
+        of = FIELDS[name].of
+        index = None if role == "all" else _index(name, role, self.roles)
+
+        def where(*at: Term) -> Term:
+            same = []
+            for i, sort in enumerate(of):
+                if sort == "key":
+                    same.append(self.here(at[i]))
+                elif index is not None:
+                    same.append(at[i] == index[i])
+            return z3.And(same)
+
+        def new(old: Term) -> Term:
+            if isinstance(effect, str):
+                return value(name, effect)
+            term = old
+            for before, now in effect.items():
+                term = z3.If(old == value(name, before), value(name, now), term)
+            return term
+
+        self.write(name, where, new)
+
+    def verb(self, name: str, verb: str) -> None:
+        """A cell that moves a slot, a permit, a berth or a transfer."""
+        slot, key = self.roles["slot"], self.roles["key"]
+        yes, no = z3.BoolVal(True), z3.BoolVal(False)
+        if name == "slot":
+            states = {"take": "OWNED", "free": "FREE", "quarantine": "QUARANTINED"}
+            self.put("slot_state", slot, value("slot_state", states[verb]))
+            if verb == "take":
+                self.put("owner", slot, key)
+                self.put("slot_of", key, slot)
+        elif name in ("permit", "berth"):
+            self.put(name, slot, yes if verb == "take" else no)
+            if verb == "take":
+                self.put(f"{name}_of", slot, self.roles[name])
+                self.put(f"{name}_holder", self.roles[name], slot)
+        elif name == "content":
+            self.put("filled", slot, yes if verb == "own" else no)
+            if verb == "own":
+                self.put("content", slot, key)
+        elif name == "transfers":
+            s = self.before
+            mine = lambda x: z3.And(s.state(x, "RUNNING"), s.of(x) == key)  # noqa: E731
+            self.write("stale", mine, lambda _: yes)
+        elif verb == "end":
+            self.put("state", self.roles["transfer"], value("state", "ENDED"))
+        else:
+            self._start(verb.removeprefix("start "))
+
+    def _start(self, kind: str) -> None:
+        x, key, s = self.roles["transfer"], self.roles["key"], self.before
+        self.put("state", x, value("state", "RUNNING"))
+        self.put("kind", x, value("kind", kind))
+        self.put("stale", x, z3.BoolVal(False))
+        self.put("of", x, key)
+        self.put("at", x, self.roles["slot"])
+        # a promotion is submitted under whoever queued it, from the tier that claimed the block
+        self.put("by", x, s.asked_by(key) if kind == "LOAD" else self.roles["asker"])
+        self.put("to", x, s.source(key) if kind == "LOAD" else self.roles["tier"])
+        if kind in WRITES:
+            self.put("writer", key, x)
+
+    def rule(self, rule: Rule) -> None:
+        """All effects of a rule."""
+        for cell, effect in rule.then.items():
+            name, role = split(cell)
+            if name in VERBS:  # first: the permit is a field too, the content a link
+                self.verb(name, str(effect))
+            elif name in FIELDS:
+                self.field(name, role, effect)
+            else:
+                to = self.roles[str(effect)]
+                self.write(name, self.here, lambda _, to=to: to)
+
+
+# ------------------------------------------------------------------------------------- transitions
+
+
+@dataclass(frozen=True)
+class Transition:
+    """What can happen in one go: a rule at one key, or at every key at once."""
+
+    rule: Rule
+    event: Event
+    signature: Signature
+    roles: Roles
+    before: State
+    after: State
+    writes: frozenset[str]
+
+    def guard(self, q: Quantifiers) -> dict[str, Term]:
+        """The cells that must hold, each under its own name, so that a core can point at it."""
+        guarding = Guarding(self.signature, q)
+        cells = {
+            f"{self.event.name}.given.{cell}": self._atom(cell, allowed, self.roles, guarding)
+            for cell, allowed in self.event.given.items()
+        }
+        for cell, allowed in self.rule.when.items():
+            cells[f"{self.rule.name}.when.{cell}"] = self._cell(cell, allowed, guarding)
+        if str(self.rule.then.get("transfer", "")).startswith("start"):  # ids are never used again
+            unused = self.before.state(self.roles["transfer"], "UNUSED")
+            cells[f"{self.rule.name}.then.transfer"] = unused
+        return cells
+
+    def _cell(self, cell: str, allowed: tuple[str, ...], q: Quantifiers) -> Term:
+        if not self.event.every:
+            return self._atom(cell, allowed, self.roles, q)
+        return q.all(("key",), lambda k: self._atom(cell, allowed, {**self.roles, "key": k}, q))
+
+    def _atom(self, cell: str, allowed: tuple[str, ...], roles: Roles, q: Quantifiers) -> Term:
+        return atom(self.signature, self.before, self.event, cell, allowed, roles, q)
+
+
+def transition(signature: Signature, event: Event, rule: Rule) -> Transition:
+    """The transition that a rule makes.
+
+    Raises:
+        ValueError: a rule of an event of every key moves a slot or starts a transfer.
+    """
+    if event.every and set(rule.then) & {"slot", "permit", "berth", "content", "transfer"}:
+        raise ValueError(f"{rule.name}: an event of every key cannot move one slot")
+    roles, before = bind(signature, event, rule), signature.now
+    here: Callable[[Term], Term] = (
+        (lambda _: z3.BoolVal(True)) if event.every else (lambda k: k == roles["key"])
+    )
+    writer = _Writer(before, roles, here)
+    writer.rule(rule)
+    after = before.with_functions(writer.functions)
+    writes = frozenset(writer.functions)
+    return Transition(rule, event, signature, roles, before, after, writes)
+
+
+def transitions(
+    signature: Signature, rules: Sequence[Rule], events: Mapping[str, Event]
+) -> list[Transition]:
+    """Every transition of a table.
+
+    Raises:
+        ValueError: several rules for an event of every key, which no table has needed so far.
+    """
+    for event in events.values():
+        mine = [rule.name for rule in rules if rule.event == event.name]
+        if event.every and len(mine) > 1:
+            raise ValueError(f"{event.name} happens to every key: join its rules {mine} into one")
+    return [transition(signature, events[rule.event], rule) for rule in rules]
