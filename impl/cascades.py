@@ -13,7 +13,7 @@ from itertools import count
 from .blocks import Block
 from .config import ManagerConfig
 from .jobs import Owed, Send
-from .metrics import Counters
+from .metrics import Totals
 from .primary import PrimaryTier
 from .requests import Request
 from .secondary import Secondary
@@ -33,7 +33,7 @@ class Cascades:
         primary: PrimaryTier,
         step: Step,
         config: ManagerConfig,
-        counters: Counters,
+        totals: Totals,
         job_ids: count[int],
     ) -> None:
         self._secondaries = secondaries
@@ -42,7 +42,7 @@ class Cascades:
         self._reoffers = config.reoffers
         self._overdue_after = config.pending_deadline
         self._slow_after = config.backpressure_seconds
-        self._counters = counters
+        self._totals = totals
         self._job_ids = job_ids
         self._ages = count()
         self.parked: dict[Block, dict[Request, None]] = {}
@@ -191,9 +191,9 @@ class Cascades:
                 NO_REQUEST if request is None else request.info,
             )
         )
-        self._counters.store_jobs += 1
+        secondary.totals.store_jobs += 1
         if refused is None:
-            self._counters.store_job_failures += 1
+            secondary.totals.store_ended(0, len(blocks), 0.0)
             self._fail(job, list(job.blocks), refused=False)
         else:
             if refused:
@@ -207,7 +207,7 @@ class Cascades:
         if keys:
             job.secondary.pressed = True
             job.secondary.pressed_in_step = self._step.number
-            self._counters.store_refusals += len(keys)
+            job.secondary.totals.refused += len(keys)
             self._fail(job, keys, refused=True)
 
     def _fail(self, job: Send, keys: Iterable[Key], *, refused: bool) -> None:
@@ -223,7 +223,7 @@ class Cascades:
         if refused:
             owed.not_in_step = self._step.number
         if owed.attempts > self._reoffers:
-            self._counters.cascades_given_up += 1
+            self._totals.cascades_given_up += 1
         else:
             job.secondary.due[block] = owed
 
@@ -250,10 +250,8 @@ class Cascades:
                 secondary.retracted.discard(key)
             if not job.stale:
                 block.done |= secondary.bit
-        self._counters.stored(len(landed), report.seconds)
-        if failed:
-            self._counters.store_job_failures += 1
-            self._fail(job, failed, refused=False)
+        secondary.totals.store_ended(len(landed), len(failed), report.seconds)
+        self._fail(job, failed, refused=False)
 
     # -- parked offers, eviction, reset -----------------------------------------------------------
 
@@ -276,7 +274,7 @@ class Cascades:
         """The block is gone, and with it what was due."""
         for secondary in self._secondaries:
             if secondary.due and secondary.due.pop(block, None) is not None:
-                self._counters.cascades_given_up += 1
+                self._totals.cascades_given_up += 1
 
     def forget_blocks(self) -> None:
         """A reset: nothing is due or parked, and jobs in flight only free their slots."""

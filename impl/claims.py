@@ -8,7 +8,8 @@ from .secondary import Secondary
 from .tiers.base import Claim, Key
 from .vocabulary import MissReason
 
-PRESENT, ABSENT, UNDECIDED = Claim.PRESENT, Claim.ABSENT, Claim.UNDECIDED
+PRESENT, UNDECIDED = Claim.PRESENT, Claim.UNDECIDED
+NOT_THERE = MissReason.ABSENT
 
 
 class Claims:
@@ -47,7 +48,7 @@ class Claims:
             return MissReason.TIER_ERROR
         if timed_out:
             return MissReason.PROBE_TIMEOUT
-        return MissReason.FAILED if retracted else MissReason.ABSENT
+        return MissReason.FAILED if retracted else NOT_THERE
 
     def _times_out(self, key: Key, request: Request, secondary: Secondary, now: float) -> bool:
         since = self._requests.undecided_since(request, key, secondary, now)
@@ -61,21 +62,18 @@ class Claims:
         self, key: Key, request: Request, now: float, words: dict[str, str]
     ) -> Secondary | MissReason | None:
         """As `ask`, but nothing changes in the manager; fills `words` for each tier."""
-        reasons = set()
-        undecided = False
+        said = set()
         for secondary in request.secondaries:
-            word = self._word(key, request, secondary, now)
-            words[secondary.name] = word
+            word = words[secondary.name] = self._word(key, request, secondary, now)
             if word == "present":
                 return secondary
-            undecided = undecided or word == "undecided"
-            reasons.add(_REASONS.get(word))
-        if undecided:
+            said.add(word)
+        if "undecided" in said:
             return None
-        for reason in (MissReason.TIER_ERROR, MissReason.PROBE_TIMEOUT, MissReason.FAILED):
-            if reason in reasons:
+        for word, reason in _REASONS.items():
+            if word in said:
                 return reason
-        return MissReason.ABSENT
+        return NOT_THERE
 
     def _word(self, key: Key, request: Request, secondary: Secondary, now: float) -> str:
         if key in secondary.retracted:
@@ -86,8 +84,9 @@ class Claims:
         if claim is None:
             return "raised"
         since = request.probes.get(key, {}).get(secondary, now)
-        if claim is UNDECIDED and self._probe_deadline is not None:
-            return "timed out" if now - since >= self._probe_deadline else "undecided"
+        deadline = self._probe_deadline
+        if claim is UNDECIDED and deadline is not None and now - since >= deadline:
+            return "timed out"
         return claim.name.lower()
 
 
@@ -96,3 +95,4 @@ _REASONS = {
     "timed out": MissReason.PROBE_TIMEOUT,
     "retracted": MissReason.FAILED,
 }
+"""The reason of a MISS, the first that applies."""

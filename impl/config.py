@@ -59,11 +59,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 raise ConfigError(
                     f"{name} must be a positive number of seconds, or None for none, not {value!r}"
                 )
-        if (
-            not _is_number(self.reoffers)
-            or int(self.reoffers) != self.reoffers
-            or (self.reoffers < 0)
-        ):
+        if type(self.reoffers) is not int or self.reoffers < 0:
             raise ConfigError(
                 f"reoffers must be a whole number of at least 0, not {self.reoffers!r}"
             )

@@ -17,23 +17,16 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class EventLog:
-    """Events since they were last taken. Switched off, it keeps nothing."""
+    """Events since they were last taken; whoever causes one appends it to `entries`."""
 
     def __init__(self, *, enabled: bool) -> None:
-        self._enabled = enabled
-        self._events: list[Event] = []
-
-    def stored(self, key: Key) -> None:
-        """The block of `key` became RESIDENT."""
-        if self._enabled:
-            self._events.append(Event("stored", key))
-
-    def removed(self, key: Key) -> None:
-        """The block of `key` stopped being RESIDENT."""
-        if self._enabled:
-            self._events.append(Event("removed", key))
+        self.entries: list[Event] | None = [] if enabled else None
+        """Always the same list; None when events are switched off."""
 
     def take(self) -> list[Event]:
         """All events since the last call, oldest first."""
-        events, self._events = self._events, []
+        if self.entries is None:
+            return []
+        events = self.entries.copy()
+        self.entries.clear()
         return events

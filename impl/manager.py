@@ -10,32 +10,25 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import count
 from typing import Literal
 
+from . import closing
 from .arena import Arena
-from .blocks import Block, HitPromise, SharedHitPromise
-from .cascades import Cascades
-from .claims import Claims
+from .blocks import HitPromise
 from .config import ManagerConfig
-from .errors import ConfigError, ContractViolation
-from .events import Event, EventLog
+from .errors import ContractViolation, TierProofError
+from .events import Event
 from .external import ExternalRequests
-from .metrics import Counters
 from .operations import Explanation, LoadOperation, ResetResult, StoreOperation
-from .policies import AdaptiveReplacement, LeastRecentlyUsed
-from .primary import PrimaryTier
-from .requests import Request, Requests
-from .secondary import Secondary
-from .step import Step
+from .parts import Parts
+from .probes import ManagerProbe
+from .requests import Request
+from .secondary import named_tiers
 from .tiers.base import Key, Tier
-from .transfers import Transfers
-from .vocabulary import LookupResult, MissReason, Phase
+from .vocabulary import LookupResult, Phase
 
 # Names of the module: an attribute of an Enum class costs several times as much to read.
-HIT, HIT_PENDING = LookupResult.HIT, LookupResult.HIT_PENDING
-RETRY, MISS = LookupResult.RETRY, LookupResult.MISS
-QUEUED, RESIDENT, STORING = Phase.QUEUED, Phase.RESIDENT, Phase.STORING
+HIT, RESIDENT = LookupResult.HIT, Phase.RESIDENT
 
 
 class TieredOffloadingManager:
@@ -69,38 +62,22 @@ class TieredOffloadingManager:
     ) -> None:
         self.lock = threading.RLock()
         self.config = config or ManagerConfig()
-        self.arena = _arena(arena, slots, block_bytes)
-        self._secondaries = _secondaries(tiers, self.arena)
-        self._counters = Counters()
-        self._events = EventLog(enabled=self.config.events)
-        self._step = Step(clock)
+        parts = Parts(slots, block_bytes, tiers, clock, arena, self.config)
+        self.arena = parts.arena
         self._clock = clock
-        self._primary = PrimaryTier(
-            slots=slots,
-            permits=self.config.permits(slots),
-            berths=self.config.berths(slots),
-            policy=AdaptiveReplacement(slots)
-            if self.config.eviction == "arc"
-            else LeastRecentlyUsed(),
-            events=self._events,
-        )
-        self._requests = Requests(self._secondaries, self._primary, self.config)
-        self._claims = Claims(self._requests, self.config)
-        job_ids = count()
-        self._cascades = Cascades(
-            self._secondaries, self._primary, self._step, self.config, self._counters, job_ids
-        )
-        self._transfers = Transfers(
-            self._secondaries,
-            self._primary,
-            self._requests,
-            self._cascades,
-            self._step,
-            self.config,
-            self._counters,
-            job_ids,
-        )
-        self._held = False
+        self._secondaries = parts.secondaries
+        self._totals = parts.totals
+        self._step = parts.step
+        self._events = parts.events
+        self._primary = parts.primary
+        self._requests = parts.requests
+        self._cascades = parts.cascades
+        self._transfers = parts.transfers
+        self._stores = parts.stores
+        self._lookups = parts.lookups
+        self._counted = parts.counted
+        answering = parts.lookups if parts.counted is None else parts.counted
+        self._decide, self._share = answering.decide, answering.share
         self._closed = False
         # A subclass that overrides `lookup` alone means it for every key.
         self._lookup_is_ours = type(self).lookup is TieredOffloadingManager.lookup
@@ -129,6 +106,8 @@ class TieredOffloadingManager:
         """
         self._requests.check(request)
         self._requests.finish(request)
+        if self._counted is not None:
+            self._counted.close(request)
 
     # -- lookups ----------------------------------------------------------------------------------
 
@@ -148,10 +127,10 @@ class TieredOffloadingManager:
         if block is not None and block.phase is RESIDENT:
             held = block.promise
             if held is not promise:
-                if (held is None or held.epoch is not primary.epoch) and not request.probes:
+                if (held is None or held.epoch is not primary.epoch) and not request.watched:
                     block.promise = promise
                 else:
-                    self._promise(block, request)
+                    self._share(block, request)
             return HIT
         return self._decide(key, block, request)
 
@@ -168,7 +147,7 @@ class TieredOffloadingManager:
         resident, hit = RESIDENT, HIT
         answers: list[LookupResult] = []
         answer = answers.append
-        quiet = not request.probes
+        quiet = not request.watched
         for key in keys:
             block = find(key)
             if block is not None and block.phase is resident:
@@ -177,11 +156,12 @@ class TieredOffloadingManager:
                     if quiet and (held is None or held.epoch is not epoch):
                         block.promise = promise
                     else:
-                        self._promise(block, request)
+                        self._share(block, request)
+                        quiet = not request.watched
                 answer(hit)
             else:
                 answer(self._decide(key, block, request))
-                quiet = not request.probes
+                quiet = not request.watched
         return answers
 
     def explain(self, key: Key, request: Request) -> Explanation:
@@ -191,27 +171,7 @@ class TieredOffloadingManager:
             ContractViolation: the handle is not a live one.
         """
         self._requests.check(request)
-        words = {s.name: "not asked" for s in self._secondaries}
-        for secondary in self._secondaries:
-            if secondary not in request.secondaries:
-                words[secondary.name] = "not allowed"
-        block = self._primary.blocks.get(key)
-        if block is not None:
-            if block.phase is RESIDENT:
-                return Explanation(HIT, None, words)
-            if block.phase <= STORING:
-                return Explanation(HIT_PENDING, None, words)
-            return Explanation(MISS, MissReason.OVERDUE, words)
-        if self._held:
-            return Explanation(MISS, MissReason.HELD, words)
-        verdict = self._claims.explain(key, request, self._step.now, words)
-        if verdict is None:
-            return Explanation(RETRY, None, words)
-        if isinstance(verdict, MissReason):
-            return Explanation(MISS, verdict, words)
-        if self._primary.can_promote():
-            return Explanation(HIT_PENDING, None, words)
-        return Explanation(MISS, MissReason.FULL, words)
+        return self._lookups.explain(key, request, self._secondaries)
 
     def _renew(self, request: Request) -> HitPromise:
         """Begin the step if need be; the request's HIT promises are of this epoch from here on."""
@@ -222,57 +182,6 @@ class TieredOffloadingManager:
             promise = request.promise = HitPromise(epoch)
         return promise
 
-    def _promise(self, block: Block, request: Request) -> None:
-        """A HIT that others were answered too, or that settles a probe."""
-        promise, held, epoch = request.promise, block.promise, self._primary.epoch
-        if held is None or not held.holds(epoch):
-            block.promise = promise
-        elif isinstance(held, SharedHitPromise):
-            held.members.add(promise)
-        else:
-            block.promise = SharedHitPromise(epoch, held, promise)
-        self._requests.settle_probes(request, block.key)
-
-    def _decide(self, key: Key, block: Block | None, request: Request) -> LookupResult:
-        """Every answer but a plain HIT."""
-        if block is not None:
-            if block.phase > STORING:  # resident blocks do not come here
-                return self._miss(MissReason.OVERDUE)
-            if block.waits is None or request not in block.waits:
-                self._requests.wait(block, request)
-            elif not block.permit:  # promised until it lands only: a permit may be free by now
-                self._primary.take_permit(block)
-            return HIT_PENDING
-        if self._held:
-            return self._miss(MissReason.HELD)
-        primary = self._primary
-        if not primary.free or primary.permits_used >= primary.permits:
-            self._transfers.absorb()
-        verdict = self._claims.ask(key, request, self._step.now)
-        if verdict is None:
-            return RETRY
-        if isinstance(verdict, MissReason):
-            return self._miss(verdict)
-        return self._promote(key, verdict, request)
-
-    def _promote(self, key: Key, source: Secondary, request: Request) -> LookupResult:
-        """Reserve permit and slot, queue the promotion; or change nothing."""
-        primary = self._primary
-        if primary.permits_used >= primary.permits:
-            return self._miss(MissReason.FULL)
-        if not primary.free:
-            victim = primary.evict()
-            if victim is None:
-                return self._miss(MissReason.FULL)
-            self._cascades.evicted(victim)
-        block = primary.take(key, QUEUED)
-        primary.take_permit(block)
-        self._requests.queue(block, source, request)
-        return HIT_PENDING
-
-    def _miss(self, reason: MissReason) -> LookupResult:
-        return MISS
-
     # -- loads and stores -------------------------------------------------------------------------
 
     def prepare_load(self, keys: Sequence[Key], request: Request) -> LoadOperation:
@@ -281,7 +190,9 @@ class TieredOffloadingManager:
         Raises:
             ContractViolation: a key is not RESIDENT or named twice, or the handle is not live.
         """
-        self._renew(request)
+        self._requests.check(request)
+        _distinct(keys)
+        self._begin_step()
         return self._transfers.begin_read(keys, request)
 
     def complete_load(self, operation: LoadOperation | int) -> None:
@@ -302,34 +213,10 @@ class TieredOffloadingManager:
             ContractViolation: a key is named twice, or the handle is not a live one.
         """
         self._requests.check(request)
-        if len(set(keys)) < len(keys):
-            raise ContractViolation("a block is named twice in one store; name each once")
+        _distinct(keys)
         self._begin_step()
-        primary = self._primary
-        primary.end_hit_promises()
-        absent = [key for key in keys if key not in primary.blocks]
-        if len(absent) > primary.free:
-            self._transfers.absorb()
-            absent = [key for key in keys if key not in primary.blocks]
-        present = [primary.blocks[key] for key in keys if key in primary.blocks]
-        accepted, evicted = absent, []
-        if len(absent) > primary.free:
-            spared = [b for b in present if b.phase is RESIDENT and b.loose]
-            room = primary.free + primary.evictable - len(spared)
-            if not room:
-                return None
-            accepted = absent[:room]
-            evicted = primary.evict_sparing(max(0, len(accepted) - primary.free), spared)
-            for victim in evicted:
-                self._cascades.evicted(victim)
-        operation = self._transfers.begin_write(
-            accepted, [b.key for b in present], absent[len(accepted) :], evicted, request
-        )
-        for key in keys[: len(keys) - len(operation.refused)]:
-            request.mentions[key] = request.mentions.get(key, False)
-        if present and request.whole:
-            self._cascades.offer_whole(present, request)
-        return operation
+        self._primary.end_hit_promises()
+        return self._stores.offer(keys, request)
 
     def complete_store(self, operation: StoreOperation | int, ok: bool = True) -> None:
         """The copy from the GPU has ended: its blocks are readable and cascade, or are gone.
@@ -374,6 +261,8 @@ class TieredOffloadingManager:
         self._transfers.submit_queued()
         for request in newly_scheduled:
             self._requests.scheduled(request)
+            if self._counted is not None:
+                self._counted.close(request)
         self._cascades.offer_due()
         self._primary.end_hit_promises()
         self._requests.tell_ends()
@@ -415,32 +304,22 @@ class TieredOffloadingManager:
             tiers: names of the secondary tiers that forget too; "all"; none when None.
 
         Raises:
-            ConfigError: a name is not a tier's.
+            ContractViolation: a name is not a tier's.
         """
-        named = self._named(tiers)
+        named = named_tiers(self._secondaries, tiers)
         self._requests.forget_blocks()
         self._cascades.forget_blocks()
         self._transfers.forget_blocks()
         self._primary.forget_all()
-        self._held = True
+        self._lookups.held = True
+        self._totals.resets += 1
         for secondary in named:
             self._cascades.bar(secondary)
         return ResetResult(tuple(secondary.name for secondary in named if secondary.clear()))
 
     def on_reset_flushed(self) -> None:
         """Nothing from before the reset is on its way any more: promotions may begin again."""
-        self._held = False
-
-    def _named(self, tiers: Collection[str] | None) -> list[Secondary]:
-        if tiers is None:
-            return []
-        if tiers == "all":
-            return list(self._secondaries)
-        names = [secondary.name for secondary in self._secondaries]
-        unknown = [tiers] if isinstance(tiers, str) else sorted(set(tiers) - set(names))
-        for name in unknown:
-            raise ConfigError(f"tiers must be 'all', None or names out of {names}, not {name!r}")
-        return [secondary for secondary in self._secondaries if secondary.name in tiers]
+        self._lookups.held = False
 
     # -- external requests ------------------------------------------------------------------------
 
@@ -448,37 +327,20 @@ class TieredOffloadingManager:
         """The handle through which a tier that serves a peer acts; that tier is not asked.
 
         Raises:
-            ConfigError: there is no such tier.
+            ContractViolation: there is no such tier.
         """
-        return ExternalRequests(self, self._named([tier_name])[0])
-
-    def _send(self, keys: Sequence[Key], request: Request, serving: Secondary) -> int | None:
-        self._requests.check(request)
-        blocks = self._transfers.resident(keys)
-        return self._cascades.send_external(serving, blocks, request)
+        serving = named_tiers(self._secondaries, [tier_name])[0]
+        return ExternalRequests(
+            self, serving, self._requests, self._transfers.resident, self._cascades
+        )
 
     # -- shutdown ---------------------------------------------------------------------------------
 
     def drain(self, timeout: float) -> list[str]:
         """Let the tiers finish, for at most `timeout` seconds; names what could not be stopped."""
-        end = self._clock() + timeout
-        for secondary in self._secondaries:
-            secondary.drain(max(0.0, end - self._clock()))
+        closing.drain(self._secondaries, self._clock, timeout)
         self._transfers.absorb()
-        return self._running()
-
-    def _running(self) -> list[str]:
-        running = [
-            f"tier {secondary.name!r}: {kind} job {job_id}"
-            for secondary in self._secondaries
-            for kind, jobs in (("load", secondary.loads), ("store", secondary.sends))
-            for job_id in jobs
-        ]
-        running += [f"GPU load operation {number}" for number in self._transfers.reads]
-        running += [
-            f"GPU store operation {n}" for n, w in self._transfers.writes.items() if w.blocks
-        ]
-        return running
+        return closing.still_running(self._secondaries, self._transfers)
 
     def shutdown(self, timeout: float = 5.0) -> None:
         """Stop every tier, then release the arena unless a transfer can still touch it.
@@ -486,29 +348,26 @@ class TieredOffloadingManager:
         Idempotent; takes the lock itself.
 
         Raises:
-            Exception: the first error of a tier that could not stop, after all had their try.
+            Exception: the first error of a tier, after all had their try.
         """
-        with self.lock:
-            if self._closed:
-                return
-            running = self.drain(timeout)
-            self._closed = True
-            self._step.begun = False
-            self._primary.end_hit_promises()
-            errors: list[Exception] = []
-            for secondary in self._secondaries:
-                try:
-                    secondary.tier.shutdown()
-                except Exception as error:
-                    errors.append(error)
-            self._transfers.absorb()
-            running = self._running()
-            if running or errors:
-                _warn_unreleased(running)
-            else:
-                self.arena.release()
-            if errors:
-                raise errors[0]
+        if not self.lock.acquire(timeout=timeout):
+            raise TierProofError(f"the lock was not free for {timeout} s; nothing was stopped")
+        try:
+            if not self._closed:
+                self._closed = True
+                self._step.begun = False
+                self._primary.end_hit_promises()
+                closing.shut_down(
+                    self._secondaries, self._transfers, self.arena, self._clock, timeout
+                )
+        finally:
+            self.lock.release()
+
+    # -- what can be seen -------------------------------------------------------------------------
+
+    def probe(self) -> ManagerProbe:
+        """A look at what cannot be seen from outside: slots, pins, waiters, conservation."""
+        return ManagerProbe(self)
 
     @property
     def contract_violations(self) -> list[str]:
@@ -516,33 +375,6 @@ class TieredOffloadingManager:
         return self._transfers.violations
 
 
-def _arena(arena: Arena | None, slots: int, block_bytes: int) -> Arena:
-    if arena is None:
-        return Arena(slots=slots, block_bytes=block_bytes)
-    if (arena.slots, arena.block_bytes) != (slots, block_bytes):
-        raise ConfigError(
-            f"the arena has {arena.slots} rows of {arena.block_bytes} bytes, the manager was asked "
-            f"for {slots} slots of {block_bytes}; make them equal"
-        )
-    return arena
-
-
-def _secondaries(tiers: Sequence[Tier], arena: Arena) -> tuple[Secondary, ...]:
-    names = [getattr(tier, "name", None) for tier in tiers]
-    for tier, name in zip(tiers, names, strict=True):
-        if not isinstance(tier, Tier) or not isinstance(name, str):
-            raise ConfigError(f"tiers must be Tier objects, not {type(tier).__name__}")
-        if names.count(name) > 1:
-            raise ConfigError(f"tiers must have different names; {name!r} is used twice")
-    for tier in tiers:
-        tier.attach(arena)
-    return tuple(Secondary(tier, index) for index, tier in enumerate(tiers))
-
-
-def _warn_unreleased(running: list[str]) -> None:
-    from .secondary import logger
-
-    logger.warning(
-        "shutdown keeps the primary memory, something could still touch it: %s",
-        ", ".join(running) or "a tier failed to stop",
-    )
+def _distinct(keys: Collection[Key]) -> None:
+    if len(set(keys)) < len(keys):
+        raise ContractViolation("a block is named twice in one call; name each once")

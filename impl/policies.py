@@ -9,7 +9,7 @@ many blocks are resident.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from .blocks import Block, Epoch, Link
@@ -19,8 +19,8 @@ from .tiers.base import Key
 class EvictionPolicy(Protocol):
     """An order over RESIDENT blocks."""
 
-    def insert(self, block: Block, *, awaited: bool) -> None:
-        """The block became RESIDENT. `awaited`: the access that brought it is still to come."""
+    def insert(self, blocks: Iterable[Block]) -> None:
+        """The blocks became RESIDENT. One that is waited on came for an access still to come."""
 
     def touch(self, block: Block) -> None:
         """A request's access: the block is the most recent now."""
@@ -60,9 +60,17 @@ class LeastRecentlyUsed:
         self._ring.next = self._ring.prev = self._ring
         self._promised.clear()
 
-    def insert(self, block: Block, *, awaited: bool) -> None:
-        """Put a newly RESIDENT block at the most recent end."""
-        _link(block, before=self._ring)
+    def insert(self, blocks: Iterable[Block]) -> None:
+        """Put newly RESIDENT blocks at the most recent end."""
+        ring = self._ring
+        previous = ring.prev
+        assert previous is not None
+        for block in blocks:  # written out: this runs for every block that lands
+            block.prev = previous
+            previous.next = block
+            previous = block
+        previous.next = ring
+        ring.prev = previous
 
     def touch(self, block: Block) -> None:
         """Move to the most recent end."""
@@ -99,7 +107,7 @@ class LeastRecentlyUsed:
         block = self._ring.next
         while isinstance(block, Block):
             following = block.next
-            if not block.loose:
+            if block.pins or block.waits is not None:
                 _unlink(block)
             elif block.promise is not None and block.promise.holds(epoch):
                 _unlink(block)
@@ -143,22 +151,23 @@ class AdaptiveReplacement:
             kept.clear()
         self._target = 0.0
 
-    def insert(self, block: Block, *, awaited: bool) -> None:
-        """A newly RESIDENT block; one that was evicted too early moves the split."""
-        key = block.key
+    def insert(self, blocks: Iterable[Block]) -> None:
+        """Newly RESIDENT blocks; one that was evicted too early moves the split."""
         once, again = self._evicted_once, self._evicted_again
-        if key in once:
-            self._target = min(self._slots, self._target + max(1.0, len(again) / len(once)))
-            del once[key]
-            self._again[block] = None
-        elif key in again:
-            self._target = max(0.0, self._target - max(1.0, len(once) / len(again)))
-            del again[key]
-            self._again[block] = None
-        else:
-            self._once[block] = None
-        if awaited:
-            self._awaited.add(block)
+        for block in blocks:
+            key = block.key
+            if key in once:
+                self._target = min(self._slots, self._target + max(1.0, len(again) / len(once)))
+                del once[key]
+                self._again[block] = None
+            elif key in again:
+                self._target = max(0.0, self._target - max(1.0, len(once) / len(again)))
+                del again[key]
+                self._again[block] = None
+            else:
+                self._once[block] = None
+            if block.waits is not None:
+                self._awaited.add(block)
 
     def touch(self, block: Block) -> None:
         """An access; the first one of a block that was promoted for it is the one that counted."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .blocks import Block, Epoch, HitPromise
-from .events import EventLog
+from .events import Event, EventLog
+from .metrics import Totals
 from .policies import EvictionPolicy
 from .tiers.base import Key
 from .vocabulary import Phase
@@ -21,7 +22,14 @@ class PrimaryTier:
     """The slots and who owns them. Holds no bytes: those are in the arena's rows."""
 
     def __init__(
-        self, *, slots: int, permits: int, berths: int, policy: EvictionPolicy, events: EventLog
+        self,
+        *,
+        slots: int,
+        permits: int,
+        berths: int,
+        policy: EvictionPolicy,
+        events: EventLog,
+        totals: Totals,
     ) -> None:
         self.slots = slots
         self.permits = permits
@@ -40,8 +48,10 @@ class PrimaryTier:
         and a promotion finds out while it looks for its victim."""
         self.permits_used = 0
         self.epoch = Epoch()
-        self._policy = policy
-        self._events = events
+        self.policy = policy
+        """The order of eviction."""
+        self._events = events.entries
+        self._totals = totals
         # Slots are handed out fresh, in order, before any is used again: a manager of ten million
         # slots starts at once, and the returned ones are the warmest.
         self._fresh = 0
@@ -60,16 +70,19 @@ class PrimaryTier:
         block = self.blocks[key] = Block(key, slot, phase)
         return block
 
-    def land(self, block: Block) -> None:
-        """The slot is filled: the block is RESIDENT."""
-        block.phase = RESIDENT
-        block.writer = None
-        self._events.stored(block.key)
-        awaited = block.waits is not None
-        self._policy.insert(block, awaited=awaited)
-        if not awaited:
-            self.evictable += 1
-            self.drop_permit(block)
+    def land(self, blocks: list[Block]) -> None:
+        """The slots are filled: the blocks are RESIDENT."""
+        events = self._events
+        for block in blocks:
+            block.phase = RESIDENT
+            block.writer = None
+            if events is not None:
+                events.append(Event("stored", block.key))
+            if block.waits is None:
+                self.evictable += 1
+                if block.permit:
+                    self.drop_permit(block)
+        self.policy.insert(blocks)
 
     def vanish(self, block: Block) -> None:
         """A block that never became readable is ABSENT again; nobody waits on it any more."""
@@ -81,14 +94,14 @@ class PrimaryTier:
 
     def evict(self) -> Block | None:
         """Evict the block that the policy names; None when every block is held or promised."""
-        block = self._policy.victim(self.epoch) if self.evictable else None
+        block = self.policy.victim(self.epoch) if self.evictable else None
         if block is not None:
-            assert block.phase is RESIDENT
-            assert block.loose
             self.evictable -= 1
-            self._policy.remove(block)
+            self._totals.evicted += 1
+            self.policy.remove(block)
             del self.blocks[block.key]
-            self._events.removed(block.key)
+            if self._events is not None:
+                self._events.append(Event("removed", block.key))
             self._free_slot(block)
         return block
 
@@ -98,7 +111,7 @@ class PrimaryTier:
             return False
         if self.free:
             return True
-        return self.evictable > 0 and self._policy.victim(self.epoch) is not None
+        return self.evictable > 0 and self.policy.victim(self.epoch) is not None
 
     def forget_all(self) -> None:
         """Every block is ABSENT; slots that a transfer may touch go into quarantine.
@@ -109,7 +122,8 @@ class PrimaryTier:
         for block in self.blocks.values():
             block.waits = block.promise = block.next = block.prev = None
             if block.phase is RESIDENT:
-                self._events.removed(block.key)
+                if self._events is not None:
+                    self._events.append(Event("removed", block.key))
                 self.drop_permit(block)
             if block.pins or block.phase not in (RESIDENT, Phase.QUEUED):
                 self.quarantine.add(block)
@@ -118,7 +132,7 @@ class PrimaryTier:
                 self._free_slot(block)
         self.blocks.clear()
         self.evictable = 0
-        self._policy.clear()
+        self.policy.clear()
         self.epoch = Epoch()
 
     def leave_quarantine(self, block: Block) -> None:
@@ -177,7 +191,7 @@ class PrimaryTier:
 
     def _let_go(self, block: Block) -> None:
         self.evictable += 1
-        self._policy.restore(block)
+        self.policy.restore(block)
 
     def take_permit(self, block: Block) -> bool:
         """Promise the block until read, if the share of promotions allows another."""
@@ -196,11 +210,7 @@ class PrimaryTier:
     def end_hit_promises(self) -> None:
         """All HIT promises end, without a visit to any of them."""
         self.epoch = Epoch()
-        self._policy.restore_promised()
-
-    def hit_promises_may_have_ended(self) -> None:
-        """One request let its promises go: what was stepped over may be a victim again."""
-        self._policy.restore_promised()
+        self.policy.restore_promised()
 
     # -- what a store offers ----------------------------------------------------------------------
 
@@ -220,13 +230,3 @@ class PrimaryTier:
         if spared:
             self.end_hit_promises()
         return evicted
-
-    # -- order ------------------------------------------------------------------------------------
-
-    def touch(self, block: Block) -> None:
-        """A request's access to a RESIDENT block."""
-        self._policy.touch(block)
-
-    def place(self, block: Block) -> None:
-        """Put a RESIDENT block at the most recent end; the access has been counted before."""
-        self._policy.place(block)

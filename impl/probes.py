@@ -317,7 +317,7 @@ class ManagerProbe:
             frozenset(block_state(b) for b in primary.blocks.values()),
             frozenset(block_state(b) for b in primary.quarantine),
             primary.free,
-            tuple(name(block) for block in primary._policy.order()),
+            tuple(name(block) for block in primary.policy.order()),
             tuple(block.key for block in requests.queued),
             tuple(request_state(r) for r in number),
             tuple(whose(r) for r in requests.ends),
@@ -342,7 +342,7 @@ class ManagerProbe:
                 )
                 for s in self._secondaries
             ),
-            self._manager._held,
+            self._manager._lookups.held,
             self._manager._closed,
             step.begun,
         )

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 
 from .blocks import Block, HitPromise
 from .config import ManagerConfig
-from .errors import ConfigError, ContractViolation
+from .errors import ContractViolation
 from .jobs import Load
 from .primary import PrimaryTier
-from .secondary import Secondary
+from .secondary import Secondary, named_tiers
 from .tiers.base import Key, RequestInfo
 from .vocabulary import Phase
 
@@ -21,7 +21,6 @@ class Request:
     """A request's handle, from `on_new_request`. Its id may be used again, `handle` never is."""
 
     __slots__ = (
-        "cannot_ask",
         "excluded",
         "handle",
         "home",
@@ -33,15 +32,22 @@ class Request:
         "promise",
         "request_id",
         "secondaries",
+        "seen",
         "storing",
         "timed_out",
         "told",
         "waits",
+        "watched",
         "whole",
     )
 
     def __init__(
-        self, home: Requests, info: RequestInfo, secondaries: tuple[Secondary, ...]
+        self,
+        home: Requests,
+        info: RequestInfo,
+        secondaries: tuple[Secondary, ...],
+        *,
+        counted: bool,
     ) -> None:
         self.request_id = info.request_id
         self.handle = info.handle
@@ -57,8 +63,8 @@ class Request:
         """Its HIT promises of the epoch that it names."""
         self.waits: dict[Block, None] = {}
         """The blocks it was answered HIT_PENDING for and has not read or let go."""
-        self.mentions: dict[Key, bool] = {}
-        """The keys it touched, loaded or stored, in order, and whether the access is counted."""
+        self.mentions: dict[Key, int] = {}
+        """The keys it touched, loaded or stored, in order, and what the eviction order knows."""
         self.probes: dict[Key, dict[Secondary, float]] = {}
         """Since when which tier has been undecided."""
         self.timed_out: dict[Key, int] = {}
@@ -71,10 +77,18 @@ class Request:
         """Offers of other requests' blocks that wait for their write to end."""
         self.told = False
         """Whether the tiers have heard of its end."""
+        self.seen: dict[Key, float | None] | None = {} if counted else None
+        """When lookups are counted: the keys asked for, None or since when deferred."""
+        self.watched = counted
+        """Whether a HIT has more to do than to promise: a probe to settle or a count."""
 
     def __repr__(self) -> str:
         """The id and the handle, nothing of the content."""
         return f"Request({self.request_id!r}, handle={self.handle})"
+
+
+# What the eviction order knows of a request's use of a key.
+MENTIONED, COUNTED, TOUCHED = 0, 1, 2
 
 
 class Requests:
@@ -86,6 +100,7 @@ class Requests:
         self._secondaries = secondaries
         self._primary = primary
         self._lease = config.lease
+        self._counted = config.count_lookups
         self._leases: deque[tuple[float, Block]] = deque()
         self._next_handle = 0
         self.live: dict[int, Request] = {}
@@ -110,30 +125,21 @@ class Requests:
         """Announce a request to every tier.
 
         Raises:
-            ConfigError: the filter names a tier that there is not.
+            ContractViolation: the filter names a tier that there is not.
         """
-        allowed = self._allowed(tier_filter)
+        allowed = self._secondaries
+        if tier_filter is not None:
+            allowed = tuple(named_tiers(allowed, tier_filter))
         if excluded is not None:
             allowed = tuple(secondary for secondary in allowed if secondary is not excluded)
         info = RequestInfo(request_id, self._next_handle)
         self._next_handle += 1
-        request = self.live[info.handle] = Request(self, info, allowed)
+        request = self.live[info.handle] = Request(self, info, allowed, counted=self._counted)
         request.excluded = excluded
         for secondary in self._secondaries:
             if secondary.request_begins(info):
                 request.whole |= secondary.bit
         return request
-
-    def _allowed(self, tier_filter: Collection[str] | None) -> tuple[Secondary, ...]:
-        if tier_filter is None:
-            return self._secondaries
-        names = [secondary.name for secondary in self._secondaries]
-        unknown = [tier_filter] if isinstance(tier_filter, str) else set(tier_filter) - set(names)
-        for name in unknown:
-            raise ConfigError(
-                f"tier_filter must be a collection of tier names out of {names}, not {name!r}"
-            )
-        return tuple(secondary for secondary in self._secondaries if secondary.name in tier_filter)
 
     def check(self, request: Request) -> None:
         """Make sure that the handle is a live one of this manager.
@@ -164,13 +170,17 @@ class Requests:
             self.settle_probes(request, block.key)
 
     def queue(self, block: Block, secondary: Secondary, request: Request) -> None:
-        """A promotion for `request` is to be submitted when the step ends."""
+        """A promotion for `request`, who waits on it, is to be submitted when the step ends."""
         load = request.loads.get(secondary)
         if load is None:
             load = request.loads[secondary] = Load(secondary, request)
         block.writer = load
+        block.waits = {request: False}
+        request.waits[block] = None
+        self.waiting += 1
         self.queued[block] = None
-        self.wait(block, request)
+        if request.probes:
+            self.settle_probes(request, block.key)
 
     def let_go(self, block: Block, request: Request) -> None:
         """The request stops waiting on the block; a queued promotion of its own is passed on, or
@@ -223,14 +233,14 @@ class Requests:
         for block in [b for b in request.waits if b.waits is not None and not b.waits[request]]:
             self.let_go(block, request)
 
-    def landed(self, block: Block, now: float) -> None:
-        """A block is about to become RESIDENT: its promises last until read, or end here."""
-        if block.waits is None:
-            return
-        if not block.permit:
-            self.end_waits(block)
-        elif self._lease is not None:
-            self._leases.append((now, block))
+    def landed(self, blocks: Iterable[Block], now: float) -> None:
+        """Blocks are about to become RESIDENT: their promises last until read, or end here."""
+        for block in blocks:
+            if block.waits is not None:
+                if not block.permit:
+                    self.end_waits(block)
+                elif self._lease is not None:
+                    self._leases.append((now, block))
 
     def expire_leases(self, now: float) -> None:
         """Landed blocks that were not read in time are let go, but by nobody who is reading."""
@@ -259,6 +269,7 @@ class Requests:
         if since is None:
             since = probes[secondary] = now
             self.undecided += 1
+            request.watched = True
         return since
 
     def settle_probe(self, request: Request, key: Key, secondary: Secondary) -> None:
@@ -268,25 +279,34 @@ class Requests:
             self.undecided -= 1
             if not probes:
                 del request.probes[key]
+                request.watched = self._counted or bool(request.probes)
 
     def settle_probes(self, request: Request, key: Key) -> None:
         """The block has a place: what some tiers did not decide matters no more."""
         probes = request.probes.pop(key, None)
         if probes is not None:
             self.undecided -= len(probes)
+            request.watched = self._counted or bool(request.probes)
 
     # -- order and end ----------------------------------------------------------------------------
 
     def touch(self, keys: Collection[Key], request: Request) -> None:
         """One access for each request and key; the first key ends as the most recent."""
         mentions, blocks = request.mentions, self._primary.blocks
-        for key in keys:
-            mentions.setdefault(key, False)
-        for key in reversed(list(keys)):
+        order = list(keys)
+        for key in order:
+            mentions.setdefault(key, MENTIONED)
+        for key in reversed(order):
             block = blocks.get(key)
-            if block is not None and block.phase is RESIDENT and not mentions[key]:
-                mentions[key] = True
-                self._primary.touch(block)
+            if block is not None and block.phase is RESIDENT and mentions[key] != TOUCHED:
+                self._use(block, mentions[key])
+                mentions[key] = TOUCHED
+
+    def _use(self, block: Block, known: int) -> None:
+        if known == MENTIONED:
+            self._primary.policy.touch(block)
+        else:
+            self._primary.policy.place(block)
 
     def finish(self, request: Request) -> None:
         """Release what the request was promised; the tiers hear of its end when a step ends."""
@@ -297,7 +317,7 @@ class Requests:
         request.probes.clear()
         request.timed_out.clear()
         request.promise.epoch = None
-        self._primary.hit_promises_may_have_ended()
+        self._primary.policy.restore_promised()
         self._order(request)
         request.home = None
         del self.live[request.handle]
@@ -309,10 +329,7 @@ class Requests:
         for key in reversed(request.mentions):
             block = blocks.get(key)
             if block is not None and block.phase is RESIDENT:
-                if request.mentions[key]:
-                    self._primary.place(block)
-                else:
-                    self._primary.touch(block)
+                self._use(block, request.mentions[key])
         request.mentions.clear()
 
     def tell_ends(self) -> None:

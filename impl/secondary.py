@@ -7,10 +7,13 @@ works again, and counted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 
+from .arena import Arena
 from .blocks import Block
+from .errors import ConfigError, ContractViolation
 from .jobs import Load, Owed, Send
+from .metrics import TierTotals
 from .tiers.base import (
     NOTHING,
     Claim,
@@ -34,7 +37,6 @@ class Secondary:
         "bit",
         "cascading",
         "due",
-        "errors",
         "index",
         "loads",
         "name",
@@ -44,6 +46,7 @@ class Secondary:
         "sends",
         "slow",
         "tier",
+        "totals",
     )
 
     def __init__(self, tier: Tier, index: int) -> None:
@@ -66,7 +69,7 @@ class Secondary:
         self.pressed_in_step = 0
         self.slow = False
         """Its last store took longer than `backpressure_seconds`."""
-        self.errors = 0
+        self.totals = TierTotals()
         self._complained: set[str] = set()
 
     @property
@@ -81,10 +84,10 @@ class Secondary:
         try:
             answer = self.tier.lookup(key, request)
         except Exception as error:
-            self._failed("lookup", error)
+            self.failed("lookup", error)
             return None
         if type(answer) is not Claim:
-            self._failed("lookup", TypeError())
+            self.failed("lookup", TypeError())
             return None
         if self._complained:
             self._complained.discard("lookup")
@@ -100,7 +103,7 @@ class Secondary:
         if refused is _RAISED:
             return None
         if not isinstance(refused, Collection):
-            self._failed("submit_store", TypeError())
+            self.failed("submit_store", TypeError())
             return None
         return refused
 
@@ -109,10 +112,10 @@ class Secondary:
         try:
             poll = self.tier.poll()
         except Exception as error:
-            self._failed("poll", error)
+            self.failed("poll", error)
             return NOTHING
         if type(poll) is not Poll:
-            self._failed("poll", TypeError())
+            self.failed("poll", TypeError())
             return NOTHING
         if self._complained:
             self._complained.discard("poll")
@@ -130,22 +133,18 @@ class Secondary:
         """Whether the tier has forgotten its blocks."""
         return self._call("clear") is not _RAISED
 
-    def drain(self, timeout: float) -> list[int]:
-        """Ids of the jobs that still run after at most `timeout` seconds."""
-        running = self._call("drain", timeout)
-        return list(running) if isinstance(running, Iterable) else [*self.loads, *self.sends]
-
     def _call(self, method: str, *arguments: object) -> object:
         try:
             result = getattr(self.tier, method)(*arguments)
         except Exception as error:
-            self._failed(method, error)
+            self.failed(method, error)
             return _RAISED
         self._complained.discard(method)
         return result
 
-    def _failed(self, method: str, error: Exception) -> None:
-        self.errors += 1
+    def failed(self, method: str, error: Exception) -> None:
+        """Count an exception of the tier and say it once."""
+        self.totals.errors += 1
         if method not in self._complained:
             # Neither the message nor the arguments: an error's text may carry a key.
             self._complained.add(method)
@@ -158,3 +157,42 @@ class Secondary:
 
 
 _RAISED = object()
+
+
+def attach(tiers: Sequence[Tier], arena: Arena) -> tuple[Secondary, ...]:
+    """Give every tier the arena, in the order in which they will be asked.
+
+    Raises:
+        ConfigError: something is not a tier, or two have one name; no tier was given the arena.
+    """
+    names = [getattr(tier, "name", None) for tier in tiers]
+    for tier, name in zip(tiers, names, strict=True):
+        if not isinstance(tier, Tier) or not isinstance(name, str):
+            raise ConfigError(
+                f"tiers must have the methods and the name of tierproof's Tier protocol; "
+                f"{type(tier).__name__} has not"
+            )
+        if names.count(name) > 1:
+            raise ConfigError(f"tiers must have different names; {name!r} is used twice")
+    for tier in tiers:
+        tier.attach(arena)
+    return tuple(Secondary(tier, index) for index, tier in enumerate(tiers))
+
+
+def named_tiers(
+    secondaries: tuple[Secondary, ...], names: Collection[str] | None
+) -> list[Secondary]:
+    """The tiers of these names, in their order; all for "all", none for None.
+
+    Raises:
+        ContractViolation: there is no tier of a name.
+    """
+    if names is None:
+        return []
+    if names == "all":
+        return list(secondaries)
+    known = [secondary.name for secondary in secondaries]
+    for name in [names] if isinstance(names, str) else names:
+        if name not in known:
+            raise ContractViolation(f"tiers are named by a collection out of {known}, not {name!r}")
+    return [secondary for secondary in secondaries if secondary.name in names]

@@ -15,10 +15,10 @@ from .cascades import Cascades
 from .config import ManagerConfig
 from .errors import ContractViolation
 from .jobs import Load, Read, Write
-from .metrics import Counters
+from .metrics import Totals
 from .operations import LoadOperation, StoreOperation
 from .primary import PrimaryTier
-from .requests import Request, Requests
+from .requests import COUNTED, MENTIONED, Request, Requests
 from .secondary import Secondary
 from .step import Step
 from .tiers.base import JobReport, Key, LoadJob
@@ -40,7 +40,7 @@ class Transfers:
         cascades: Cascades,
         step: Step,
         config: ManagerConfig,
-        counters: Counters,
+        totals: Totals,
         job_ids: count[int],
     ) -> None:
         self._secondaries = secondaries
@@ -49,7 +49,7 @@ class Transfers:
         self._cascades = cascades
         self._step = step
         self._deadline = config.pending_deadline
-        self._counters = counters
+        self._totals = totals
         self._job_ids = job_ids
         self._operation_ids = count()
         self.reads: dict[int, Read] = {}
@@ -83,43 +83,49 @@ class Transfers:
         del request.loads[secondary]
         load.job_id = next(self._job_ids)
         load.since = self._step.now
-        self._counters.load_jobs += 1
+        secondary.totals.load_jobs += 1
         secondary.loads[load.job_id] = load
         slots = tuple([block.slot for block in load.blocks.values()])
         if secondary.submit_load(LoadJob(load.job_id, tuple(load.blocks), slots, request.info)):
             if self._deadline is not None:
                 self._writers.append(load)
         else:
-            self._end_load(load, frozenset(), 0.0)
+            self._end_load(load, JobReport(load.job_id, frozenset()))
 
-    def _end_load(self, load: Load, landed: frozenset[Key], seconds: float) -> None:
-        secondary = load.secondary
+    def _end_load(self, load: Load, report: JobReport) -> None:
+        secondary, landed = load.secondary, report.landed
         del secondary.loads[load.job_id]
         blocks, load.blocks = load.blocks, {}
-        failed = 0
-        for key, block in blocks.items():
-            if key in landed:
-                if load.stale:
-                    self._primary.leave_quarantine(block)
-                else:
-                    block.done |= secondary.bit
-                    self._land(block)
-            else:
-                failed += 1
-                secondary.retracted.add(key)
-                self._fail(block, stale=load.stale)
-        self._counters.loaded(len(landed), failed, seconds, self._step.now - load.since)
-
-    def _land(self, block: Block) -> None:
-        self._requests.landed(block, self._step.now)
-        self._primary.land(block)
-
-    def _fail(self, block: Block, *, stale: bool) -> None:
-        if stale:
-            self._primary.leave_quarantine(block)
+        good = [block for key, block in blocks.items() if key in landed]
+        if len(good) < len(blocks):
+            bad = [block for key, block in blocks.items() if key not in landed]
+            secondary.retracted.update([block.key for block in bad])
+            self._fail(bad, stale=load.stale)
+        if load.stale:
+            self._leave_quarantine(good)
         else:
+            for block in good:
+                block.done |= secondary.bit
+            self._land(good)
+        secondary.totals.load_ended(
+            len(good), len(blocks) - len(good), report.seconds, self._step.now - load.since
+        )
+
+    def _land(self, blocks: list[Block]) -> None:
+        self._requests.landed(blocks, self._step.now)
+        self._primary.land(blocks)
+
+    def _fail(self, blocks: list[Block], *, stale: bool) -> None:
+        if stale:
+            self._leave_quarantine(blocks)
+            return
+        for block in blocks:
             self._requests.end_waits(block)
             self._primary.vanish(block)
+
+    def _leave_quarantine(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            self._primary.leave_quarantine(block)
 
     # -- what the tiers report --------------------------------------------------------------------
 
@@ -141,12 +147,12 @@ class Transfers:
         elif not job.blocks.keys() >= report.landed:
             self._refuse(secondary, "a key that is not in the job")
         elif load is not None:
-            self._end_load(load, report.landed, report.seconds)
+            self._end_load(load, report)
         elif job is not None:
             self._cascades.end(secondary.sends[report.job_id], report)
 
     def _refuse(self, secondary: Secondary, what: str) -> None:
-        self._counters.contract_violations += 1
+        self._totals.contract_violations += 1
         if len(self.violations) < 100:
             self.violations.append(f"tier {secondary.name!r} reported {what}")
         logger.error("tier %r reported %s; the report is refused", secondary.name, what)
@@ -176,7 +182,7 @@ class Transfers:
             block.phase = phase
             self._requests.end_waits(block)
             self._cascades.unpark(block)
-        self._counters.overdue_blocks += len(blocks)
+        self._totals.overdue += len(blocks)
         logger.warning(
             "a transfer into %d slots has not reported for %.1f s; its blocks answer MISS and the "
             "slots wait",
@@ -190,7 +196,7 @@ class Transfers:
         """The blocks of keys that are about to be read.
 
         Raises:
-            ContractViolation: one is not RESIDENT, or named twice.
+            ContractViolation: one is not RESIDENT.
         """
         find = self._primary.blocks.get
         blocks = [block for block in map(find, keys) if block and block.phase is RESIDENT]
@@ -199,8 +205,6 @@ class Transfers:
                 f"{len(keys) - len(blocks)} of {len(keys)} blocks to load are not resident; load "
                 "only what lookup answered HIT for in this step, before any store"
             )
-        if len(set(keys)) < len(keys):
-            raise ContractViolation("a block is named twice in one call; name each once")
         return blocks
 
     def begin_read(self, keys: Sequence[Key], request: Request) -> LoadOperation:
@@ -214,7 +218,7 @@ class Transfers:
                 block.promise = held.without(promise)
             if block.waits is not None and request in block.waits:
                 block.waits[request] = True
-            mentions.setdefault(block.key, False)
+            mentions.setdefault(block.key, MENTIONED)
         operation_id = next(self._operation_ids)
         self.reads[operation_id] = Read(operation_id, request, blocks)
         return LoadOperation(operation_id, tuple(keys), tuple([block.slot for block in blocks]))
@@ -225,6 +229,7 @@ class Transfers:
         if read is None:
             raise ContractViolation(f"load operation {_id(operation)} is unknown or complete")
         request, unpin = read.request, self._primary.unpin
+        self._totals.gpu_loaded += len(read.blocks)
         for block in read.blocks:
             if block.waits is not None and request in block.waits:
                 self._requests.end_wait(block, request)
@@ -237,7 +242,7 @@ class Transfers:
         keys: Sequence[Key],
         present: Sequence[Key],
         refused: Sequence[Key],
-        evicted: Sequence[Block],
+        evicted: Sequence[Key],
         request: Request,
     ) -> StoreOperation:
         """Give slots, which are free, to the accepted keys."""
@@ -245,8 +250,12 @@ class Transfers:
         take = self._primary.take
         blocks = [take(key, Phase.STORING) for key in keys]
         write = self.writes[operation_id] = Write(operation_id, request, blocks, self._step.now)
+        mentions = request.mentions
         for block in blocks:
             block.writer = write
+            mentions[block.key] = COUNTED  # entering the order is its access
+        for key in present:
+            mentions.setdefault(key, MENTIONED)
         if blocks:
             request.storing += 1
             if self._deadline is not None:
@@ -257,7 +266,7 @@ class Transfers:
             tuple([block.slot for block in blocks]),
             tuple(present),
             tuple(refused),
-            tuple([block.key for block in evicted]),
+            tuple(evicted),
         )
 
     def end_write(self, operation: StoreOperation | int, *, ok: bool) -> None:
@@ -268,15 +277,16 @@ class Transfers:
         blocks, write.blocks = write.blocks, []
         if blocks and not write.stale and not write.overdue:
             write.request.storing -= 1
-        for block in blocks:
-            self._cascades.unpark(block)
-            if ok and not write.stale:
-                self._land(block)
-            else:
-                self._fail(block, stale=write.stale)
-        if ok and blocks and not write.stale:
+        if self._cascades.parked:
+            for block in blocks:
+                self._cascades.unpark(block)
+        if ok and not write.stale:
+            self._totals.gpu_stored += len(blocks)
+            self._land(blocks)
             self._cascades.offer_stored(blocks, write.request)
-        self._counters.gpu_stored(len(blocks), ok)
+        else:
+            self._totals.gpu_failed += len(blocks)
+            self._fail(blocks, stale=write.stale)
 
     # -- reset ------------------------------------------------------------------------------------
 
