@@ -35,6 +35,7 @@ _SPACE = re.compile(r"[0-9a-f]{32}")
 _FAN = re.compile(r"[0-9a-f]{2}")
 _ANY = re.compile(r".+")
 _STALE_SECONDS = 86_400.0
+_UNBORN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +261,8 @@ class BlockFolder:
     def _is_dead(self, folder: str) -> bool:
         try:
             fd = self._io.open(self._lock_path(folder), os.O_RDWR)
-        except FileNotFoundError:
-            return True  # its owner is closing, or was killed between two calls
+        except FileNotFoundError:  # killed between two calls, or about to make it
+            return self._is_older(folder, _UNBORN_SECONDS)
         except OSError:
             return False
         try:
@@ -269,10 +270,13 @@ class BlockFolder:
         except BlockingIOError:
             return False
         except OSError:  # a file system without flock: only age can tell
-            return time.time() - self._io.stat(folder).st_mtime > _STALE_SECONDS
+            return self._is_older(folder, _STALE_SECONDS)
         finally:
             self._io.close(fd)
         return True
+
+    def _is_older(self, folder: str, seconds: float) -> bool:
+        return time.time() - self._io.stat(folder).st_mtime > seconds
 
     @staticmethod
     def _lock_path(folder: str) -> str:

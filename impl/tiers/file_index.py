@@ -68,6 +68,7 @@ class FileIndex:
         self._hidden: dict[bytes, int] = {}
         self._loading: dict[bytes, int] = {}
         self._journal: set[bytes] | None = None
+        self._listing_trust = 0
         self._cleared = False
 
     # --- lookups ---
@@ -244,6 +245,7 @@ class FileIndex:
         """A scan begins; changes from now on win over what it finds."""
         with self._lock:
             self._journal = set()
+            self._listing_trust = self._trust
             self._cleared = False
 
     def abandon_listing(self) -> None:
@@ -255,7 +257,7 @@ class FileIndex:
         """Take what a scan found; a `complete` one also drops what it did not find."""
         with self._lock:
             known = dict(self._entries)
-            trust = self._trust
+            trust = self._listing_trust
         listed: OrderedDict[bytes, Entry] = OrderedDict()
         for block in sorted(found, key=lambda block: block.stamp):
             entry = known.get(block.digest)

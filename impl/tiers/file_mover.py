@@ -85,8 +85,10 @@ class FileMover:
             self._trouble.worked("write")
         return landed and generation == self.generation
 
-    def load(self, digest: bytes, slot: int) -> bool:
+    def load(self, digest: bytes, slot: int, generation: int) -> bool:
         """Fill row `slot` with the block's bytes; False leaves anything in the row."""
+        if self._index.clearing:  # the file may still be there, but it has been forgotten
+            return False
         label, row = self._label(digest), self._arena.row(slot)
 
         def read(fd: int) -> bool:
@@ -105,7 +107,7 @@ class FileMover:
             self._failed("read", error)
             return False
         self._tell("loaded")
-        return True
+        return generation == self.generation
 
     def look(self) -> bool:
         """Answer some of the index's questions; True when there are more."""

@@ -188,8 +188,9 @@ class FileTier:
             ConfigError: a key is no `BlockKey`, bytes or str.
         """
         named = tuple((key, self._name(key)) for key in job.keys)
+        generation = self._mover.generation
         units = [
-            (key, partial(self._mover.load, digest, slot))
+            (key, partial(self._mover.load, digest, slot, generation))
             for (key, digest), slot in zip(named, job.slots, strict=True)
         ]
         self._pool.submit_load(job.job_id, units)
@@ -252,7 +253,8 @@ class FileTier:
     def clear(self) -> None:
         """Forget this namespace's blocks now and delete their files in the background.
 
-        Stores submitted before are reported failed; later ones wait until the files are gone.
+        Jobs submitted before are reported failed, as are loads until the files are gone; stores
+        wait for that.
         """
         self._check_attached()
         self._mover.generation += 1

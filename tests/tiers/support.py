@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tierproof.impl.arena import Arena
 from tierproof.impl.tiers.base import (
@@ -44,10 +44,13 @@ def eventually(what: Callable[[], Any], message: str, seconds: float = PATIENCE)
     return value
 
 
-class Rig:
+T = TypeVar("T", bound=Tier)
+
+
+class Rig(Generic[T]):
     """A tier, its arena, and what a manager would do with them."""
 
-    def __init__(self, tier: Tier, *, slots: int = 8, block_bytes: int = 4096) -> None:
+    def __init__(self, tier: T, *, slots: int = 8, block_bytes: int = 4096) -> None:
         self.tier = tier
         self.block_bytes = block_bytes
         self.arena = Arena(slots=slots, block_bytes=block_bytes)
@@ -56,13 +59,14 @@ class Rig:
         self.ids = count(1)
         tier.attach(self.arena)
 
-    def poll(self) -> None:
-        """Absorb what the tier reports; a second report of a job is a failure."""
+    def poll(self) -> list[Key]:
+        """Absorb what the tier reports, each job once; the keys verified so far."""
         polled = self.tier.poll()
         self.verified += polled.verified
         for report in polled.reports:
             assert report.job_id not in self.reports, f"job {report.job_id} was reported twice"
             self.reports[report.job_id] = report
+        return self.verified
 
     def fill(self, slot: int, key: Key) -> None:
         """Put the key's bytes into a row."""
@@ -136,7 +140,7 @@ class Rig:
 @contextmanager
 def file_rig(
     root: Path, *, slots: int = 8, block_bytes: int = 4096, **options: Any
-) -> Iterator[Rig]:
+) -> Iterator[Rig[FileTier]]:
     """A file tier below `root`, ended with the block."""
     rig = Rig(FileTier(root, **options), slots=slots, block_bytes=block_bytes)
     try:

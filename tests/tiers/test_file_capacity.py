@@ -1,0 +1,242 @@
+"""How much the file tier keeps, what it forgets, and clearing it: `T7`, B46, B47."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tierproof.impl.tiers.base import Claim
+from tierproof.impl.tiers.block_file import file_bytes
+from tierproof.impl.tiers.files import FileTier
+
+from .support import (
+    PATIENCE,
+    Faults,
+    Gate,
+    Rig,
+    block_files,
+    eventually,
+    failing,
+    file_rig,
+    leftovers,
+)
+
+KEYS = [b"k%d" % number for number in range(1, 6)]
+
+
+def test_t7_used_bytes_stay_within_the_capacity_and_the_least_recent_goes(tmp_path: Path) -> None:
+    size = file_bytes(4096)
+    with file_rig(tmp_path, capacity_bytes=3 * size) as rig:
+        for key in KEYS[:3]:
+            rig.store(key)
+        rig.load(KEYS[0])  # now the most recent
+        rig.store(KEYS[3])
+        assert (
+            rig.tier.used_bytes == 3 * size == sum(f.stat().st_size for f in block_files(tmp_path))
+        )
+        assert [rig.decide(key) for key in KEYS[:4]] == [
+            Claim.PRESENT,
+            Claim.ABSENT,
+            Claim.PRESENT,
+            Claim.PRESENT,
+        ]
+        assert rig.tier.counters["evicted"] == 1
+
+
+def test_t7_recency_is_rebuilt_from_file_times_at_the_start(tmp_path: Path) -> None:
+    options = {"capacity_bytes": 3 * file_bytes(4096)}
+    with file_rig(tmp_path, **options) as rig:
+        for key in KEYS[:3]:
+            rig.store(key)
+        rig.load(KEYS[0])
+        rig.load(KEYS[2])
+    with file_rig(tmp_path, **options) as rig:
+        rig.store(KEYS[3])
+        assert rig.decide(KEYS[1]) is Claim.ABSENT
+        rig.store(KEYS[4])
+        assert rig.decide(KEYS[0]) is Claim.ABSENT
+        assert rig.decide(KEYS[2]) is Claim.PRESENT
+
+
+def test_b47_two_concurrent_writers_never_exceed_the_capacity(tmp_path: Path) -> None:
+    size = file_bytes(4096)
+    most = 0
+    stop = threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not stop.is_set():
+            most = max(most, len(block_files(tmp_path)) + len(leftovers(tmp_path)))
+
+    options = {"capacity_bytes": 3 * size, "threads": 2}
+    with file_rig(tmp_path, **options) as one, file_rig(tmp_path, **options) as two:
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            for number in range(25):
+                jobs = [
+                    (rig, rig.begin_store([b"%s%d%d" % (who, number, part) for part in range(4)]))
+                    for who, rig in ((b"one", one), (b"two", two))
+                ]
+                for rig, job in jobs:
+                    rig.report(job)
+        finally:
+            stop.set()
+            watcher.join()
+        assert len(block_files(tmp_path)) <= 3
+        assert one.tier.counters["stored"] + two.tier.counters["stored"] > 50
+    # Files are counted with temporaries, and a listing is not an instant: one may be seen twice,
+    # under its old name and its new one.
+    assert most <= 3 + 2, f"{most} files at once within a capacity of 3"
+
+
+def test_b47_when_all_blocks_are_pinned_the_store_fails_rather_than_evict(tmp_path: Path) -> None:
+    gate = Gate(lambda fd, buffers, offset: len(buffers) == 2)
+    io = Faults()
+    with file_rig(tmp_path, capacity_bytes=2 * file_bytes(4096), threads=3, io=io) as rig:
+        rig.store(*KEYS[:2])
+        io.faults["preadv"] = gate
+        loads = [rig.begin_load([key], [slot]) for slot, key in enumerate(KEYS[:2], 6)]
+        eventually(lambda: io.calls.count("preadv") >= 2, "both loads to run")
+        assert rig.store(KEYS[2]) == frozenset()
+        assert rig.tier.counters["no_room"] == 1
+        gate.open.set()
+        assert [rig.report(job).landed for job in loads] == [{KEYS[0]}, {KEYS[1]}]
+        assert rig.ask(KEYS[0]) is Claim.PRESENT, "a lack of room casts no doubt on what is there"
+        assert rig.store(KEYS[2]) == {KEYS[2]}, "the pins are gone"
+        assert len(block_files(tmp_path)) == 2
+
+
+def test_b46_used_bytes_equal_the_live_files_after_every_way_of_losing_one(tmp_path: Path) -> None:
+    size = file_bytes(4096)
+    with file_rig(tmp_path, capacity_bytes=3 * size) as rig:
+
+        def check() -> None:
+            live = sum(path.stat().st_size for path in block_files(tmp_path))
+            assert rig.tier.used_bytes == live
+
+        for number in range(10):
+            key = b"%d" % number
+            assert rig.store(key) == {key}, f"put {number} was refused on an almost empty disk"
+            check()
+            way = number % 4
+            if way == 0:
+                rig.tier.clear()
+                eventually(lambda: not block_files(tmp_path), "the files to go")
+            elif way == 1:
+                block_files(tmp_path)[-1].unlink()  # by hand, found at the next read
+                assert rig.load(key) == frozenset()
+            elif way == 2:
+                block_files(tmp_path)[-1].write_bytes(b"")  # corrupt, removed by the read
+                assert rig.load(key) == frozenset()
+            else:
+                assert rig.store(*[b"%d-%d" % (number, part) for part in range(4)])  # evicted
+                assert rig.decide(key) is Claim.ABSENT
+            check()
+        assert rig.store(b"put 11") == {b"put 11"}
+        check()
+
+
+def test_b46_files_removed_by_hand_do_not_use_up_the_capacity(tmp_path: Path) -> None:
+    with file_rig(tmp_path, capacity_bytes=3 * file_bytes(4096)) as rig:
+        for round_ in range(5):
+            for path in block_files(tmp_path):
+                path.unlink()
+            keys = [b"%d-%d" % (round_, number) for number in range(3)]
+            assert rig.store(*keys) == set(keys)
+            assert rig.load(*keys) == set(keys)
+        assert len(block_files(tmp_path)) == 3
+
+
+# --- clear ---
+
+
+def test_clear_forgets_at_once_deletes_the_files_and_spares_other_namespaces(
+    tmp_path: Path,
+) -> None:
+    with file_rig(tmp_path, namespace="a") as rig, file_rig(tmp_path, namespace="b") as other:
+        rig.store(*KEYS)
+        other.store(*KEYS)
+        rig.tier.clear()
+        assert [rig.ask(key) for key in KEYS] == [Claim.ABSENT] * 5
+        assert rig.tier.used_bytes == 0
+        eventually(lambda: len(block_files(tmp_path)) == 5, "only the other's files")
+        assert [rig.decide(key) for key in KEYS] == [Claim.ABSENT] * 5
+        assert other.load(*KEYS) == set(KEYS)
+        assert rig.store(*KEYS) == set(KEYS)
+        assert rig.load(*KEYS) == set(KEYS)
+
+
+@pytest.mark.parametrize("call", ["pwritev", "rename"])
+def test_clear_lets_no_store_from_before_bring_a_key_back(tmp_path: Path, call: str) -> None:
+    gate = Gate(lambda first, *_: call == "pwritev" or "writers" in str(first))
+    io = Faults()
+    with file_rig(tmp_path, io=io, threads=2) as rig:
+        rig.store(KEYS[1])
+        io.faults[call] = gate
+        job = rig.begin_store([KEYS[0]])
+        assert gate.reached.wait(PATIENCE)
+        io.faults[call] = lambda *_: None
+        rig.tier.clear()
+        eventually(lambda: not block_files(tmp_path), "the files to go")
+        gate.open.set()
+        assert rig.report(job).landed == frozenset()
+        assert rig.decide(KEYS[0]) is Claim.ABSENT
+        assert block_files(tmp_path) == leftovers(tmp_path) == []
+        assert rig.store(KEYS[0]) == {KEYS[0]}
+
+
+def test_clear_lets_no_load_bring_forgotten_bytes_back(tmp_path: Path) -> None:
+    gate = Gate()
+    io = Faults()
+    with file_rig(tmp_path, io=io) as rig:
+        rig.store(*KEYS[:2])
+        io.faults["utime"] = gate  # the bytes have been read
+        before = rig.begin_load([KEYS[0]], [0])
+        assert gate.reached.wait(PATIENCE)
+        io.faults["rename"] = failing(errno.EIO)  # the files stay for now
+        rig.tier.clear()
+        after = rig.begin_load([KEYS[1]], [1])
+        assert rig.report(after).landed == frozenset()
+        gate.open.set()
+        assert rig.report(before).landed == frozenset()
+        io.faults.clear()
+
+
+def test_clear_that_fails_is_tried_again_and_nothing_old_is_claimed_meanwhile(
+    tmp_path: Path,
+) -> None:
+    now = [0.0]
+    io = Faults()
+    with file_rig(tmp_path, io=io, clock=lambda: now[0]) as rig:
+        rig.store(*KEYS)
+        io.faults["rename"] = failing(errno.EACCES)
+        rig.tier.clear()
+        time.sleep(0.02)
+        store = rig.begin_store([b"after"])
+        for _ in range(20):
+            rig.poll()
+            assert [rig.ask(key) for key in KEYS] == [Claim.ABSENT] * 5
+        del io.faults["rename"]
+        now[0] += 1.5
+        assert rig.report(store).landed == {b"after"}, "a later store waits, and lands"
+        assert [rig.decide(key) for key in KEYS] == [Claim.ABSENT] * 5
+        assert rig.decide(b"after") is Claim.PRESENT
+
+
+def test_clear_right_before_shutdown_is_not_forgotten(tmp_path: Path) -> None:
+    gate = Gate()
+    io = Faults()
+    rig = Rig(FileTier(tmp_path, io=io, capacity_bytes=1 << 20))
+    rig.store(*KEYS)
+    io.faults["scandir"] = gate
+    rig.tier._pool.chore(lambda: gate())
+    rig.tier.clear()
+    threading.Timer(0.1, gate.open.set).start()
+    rig.close()
+    with file_rig(tmp_path) as rig:
+        assert [rig.decide(key) for key in KEYS] == [Claim.ABSENT] * 5
