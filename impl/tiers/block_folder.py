@@ -239,24 +239,16 @@ class BlockFolder:
             return None
         return aside
 
-    def remove_tree(self, folder: str) -> int:
-        """Delete a folder of ours with all in it; returns the bytes of the block files."""
-        freed = 0
-        try:
-            entries = list(self._io.scandir(folder))
-        except FileNotFoundError:
-            return 0
-        for entry in entries:
-            with suppress(FileNotFoundError):
-                if entry.is_dir(follow_symlinks=False):
-                    freed += self.remove_tree(entry.path)
-                else:
-                    size = entry.stat(follow_symlinks=False).st_size
-                    self._io.unlink(entry.path)
-                    freed += size
+    def remove_tree(self, folder: str) -> None:
+        """Delete a folder of ours with all in it, also while somebody else does."""
         with suppress(FileNotFoundError):
+            for entry in list(self._io.scandir(folder)):
+                if entry.is_dir(follow_symlinks=False):
+                    self.remove_tree(entry.path)
+                else:
+                    with suppress(FileNotFoundError):
+                        self._io.unlink(entry.path)
             self._io.rmdir(folder)
-        return freed
 
     def _is_dead(self, folder: str) -> bool:
         try:

@@ -113,7 +113,14 @@ class FileMover:
         """Answer some of the index's questions; True when there are more."""
         questions, more = self._index.take_questions(_LOOKS)
         for digest, token in questions:
-            self._look(digest, token)
+            try:
+                self._look(digest, token)
+            except OSError as error:
+                self._failed("read", error)
+                self._index.unanswered(digest, token)
+            except Exception as error:  # the other questions must still be answered
+                self._trouble.failed("read", f"unexpected {type(error).__name__}")
+                self._index.unanswered(digest, token)
         return more
 
     def _look(self, digest: bytes, token: int) -> None:
@@ -125,13 +132,7 @@ class FileMover:
             read_header(self._io, fd, label, self._page())
             return FoundBlock(digest, self._space, found.st_size, found.st_mtime_ns)
 
-        try:
-            found = self._with_file(digest, read, tell=False)
-        except OSError as error:
-            self._failed("read", error)
-            self._index.unanswered(digest, token)
-        else:
-            self._index.answer(digest, token, found)
+        self._index.answer(digest, token, self._with_file(digest, read, tell=False))
 
     def verify(self, digest: bytes) -> bool:
         """Read all of a suspect file without a slot; True when it is good again."""

@@ -71,7 +71,7 @@ class FileTier:
         capacity_bytes: int | None = None,
         threads: int = 4,
         io_deadline: float | None = 30.0,
-        queued_stores: int = 64,
+        queued_stores: int = 256,
         direct: bool | None = None,
         shared: bool = True,
         absent_seconds: float = 1.0,
@@ -134,9 +134,9 @@ class FileTier:
                 "that one block's file takes"
             )
         self._attached = True
-        print_ = fingerprint(self._namespace, arena.block_bytes)
-        space = print_.hex()[:32]
-        self._digest = key_digester(print_)
+        mark = fingerprint(self._namespace, arena.block_bytes)
+        space = mark.hex()[:32]
+        self._digest = key_digester(mark)
         self._index = FileIndex(
             size=size,
             space=space,
@@ -155,7 +155,7 @@ class FileTier:
         self._mover = FileMover(
             arena=arena,
             space=space,
-            fingerprint=print_,
+            fingerprint=mark,
             direct=self._direct and arena.block_bytes % PAGE == 0,
             io=self._io,
             folder=self._folder,
@@ -349,11 +349,15 @@ class FileTier:
             self._pool.release_stores()
 
     def _clear_folder(self) -> None:
-        if self._mover.clear():
-            self._index.end_clear()
-            self._pool.release_stores()
-        else:
-            self._clear_again.append(self._clock() + _CLEAR_SECONDS)
+        cleared = False
+        try:
+            cleared = self._mover.clear()
+        finally:
+            if cleared:
+                self._index.end_clear()
+                self._pool.release_stores()
+            else:
+                self._clear_again.append(self._clock() + _CLEAR_SECONDS)
 
     def _count(self, what: str, number: int = 1) -> None:
         with self._tally_lock:

@@ -174,11 +174,6 @@ class IoPool:
         """Whether chores should give up between two steps."""
         return self._stopping
 
-    def in_flight(self) -> int:
-        """How many jobs have not ended."""
-        with self._lock:
-            return len(self._jobs)
-
     def drain(self, timeout: float) -> list[int]:
         """Wait for all jobs, at most `timeout` seconds; ids of jobs that still run.
 
