@@ -1,10 +1,9 @@
 """What is true in every reachable state, for any number of keys, requests, tiers, slots, transfers.
 
-Each invariant is named in English and tagged with the contract that it states or that needs it. All
-of them together are inductive: true at the start, and kept by every rule from any state in which
-they are true. Ghosts (`submits`, `successes`, `filled`) have invariants that tie them to what they
-count; without those, a contract over a ghost stays green when the counting stops.
-"""
+Each invariant is named in English and tagged with the contract that it states or that needs it.
+All of them together are inductive: true at the start, and kept by every rule from any state in
+which they are true. Ghosts (`submits`, `successes`, `filled`) have invariants that tie them to
+what they count; without those, a contract over a ghost stays green when the counting stops."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ def fresh(s: State, x: Term, *kinds: str) -> Term:
     return z3.And(runs(s, x, *kinds), z3.Not(s.stale(x)))
 
 
-# --------------------------------------------------------------------------------------------- slots
+# ------------------------------------------------------------------------------------------- slots
 
 
 @invariant("S1-slot-exclusive", "the slot of a block is owned, by that block", "key")
@@ -110,7 +109,7 @@ def _(c: Known, f: Term) -> Term:
     return z3.Implies(s.slot_state(f, "QUARANTINED"), touching)
 
 
-# ----------------------------------------------------------------------------------------- transfers
+# --------------------------------------------------------------------------------------- transfers
 
 
 @invariant("S4-operations", "a fresh transfer is on the slot of its block", "transfer")
@@ -162,7 +161,7 @@ def _(c: Known, x: Term) -> Term:
     return z3.Implies(fresh(c.s, x, "LOAD"), c.s.to(x) == c.s.source(c.s.of(x)))
 
 
-# ------------------------------------------------------------------------------- permits and berths
+# ------------------------------------------------------------------------------ permits and berths
 
 
 @invariant("P2-room-for-stores", "a promotion holds a permit", "key")
@@ -233,7 +232,7 @@ def _(c: Known, f: Term) -> Term:
     return z3.Implies(c.s.berth(f), c.s.berth_holder(c.s.berth_of(f)) == f)
 
 
-# ------------------------------------------------------------------------------------------ promises
+# ---------------------------------------------------------------------------------------- promises
 
 
 @invariant(
@@ -284,7 +283,7 @@ def _(c: Known, k: Term) -> Term:
     return z3.Implies(c.s.phase(k, "LOADING", "OVERDUE_LOADING"), c.s.submits(k, "1"))
 
 
-# ------------------------------------------------------------------------------------------- content
+# ----------------------------------------------------------------------------------------- content
 
 
 @invariant("D1-bytes", "a resident block's slot holds its bytes", "key")
@@ -304,7 +303,7 @@ def _(c: Known, x: Term) -> Term:
     return z3.Implies(runs(c.s, x, *WRITES), z3.Not(c.s.filled(c.s.at(x))))
 
 
-# ------------------------------------------------------------------------------------------ cascades
+# ---------------------------------------------------------------------------------------- cascades
 
 
 @invariant(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .symbolic import ROLE_SORTS
 from .quantifiers import skolem
+from .symbolic import ROLE_SORTS
 from .terms import ALL_SORTS, Signature, Term
 
 WITNESSES = {

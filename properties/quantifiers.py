@@ -1,12 +1,13 @@
-"""Three ways to say "for every" and "there is one": quantified, over ground terms, over finite sorts.
+"""Three ways to say "for every" and "there is one": quantified, over ground terms, over finite
+sorts.
 
-What is said about a state is written once, with `q.all` and `q.some`, and without negating either.
+What is said about a state is written once, with `q.all` and `q.some`, and without negating
+either.
 * `Quantified` leaves them to the solver: the theorem of record.
 * `Instances` replaces a hypothesis by its instances at chosen terms, a goal's "there is one" by a
-  choice among them. Both only weaken what is known, so whatever is proved that way is a theorem for
-  sorts of any size as well; it is decidable and fast: the daily run.
-* `Finite` enumerates sorts of a given size: its models are real, so it is the one that refutes.
-"""
+  choice among them. Both only weaken what is known, so whatever is proved that way is a theorem
+  for sorts of any size as well; it is decidable and fast: the daily run.
+* `Finite` enumerates sorts of a given size: its models are real, so it is the one that refutes."""
 
 from __future__ import annotations
 
@@ -79,7 +80,14 @@ class Instances:
 
 
 class Choices(Instances):
-    """The same for a goal, which is negated: some term of the pool will do."""
+    """The same for a goal, which is negated: some term of the pool will do.
+
+    A goal names its arbitrary elements itself; a further "for every" would be weakened here.
+    """
+
+    def all(self, sorts: Sequence[str], body: Body) -> Term:
+        """Refused: instances of a goal would prove less than it says."""
+        raise NotImplementedError("state what is arbitrary in a goal as one of its sorts")
 
     def some(self, sort: str, body: Body, witness: str, *over: Term) -> Term:
         """A disjunction over the terms of the pool."""

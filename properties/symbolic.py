@@ -216,6 +216,10 @@ class _Writer:
 
         self.write(name, where, new)
 
+    def link(self, name: str, to: Term) -> None:
+        """A cell that points a key's link to a role."""
+        self.write(name, self.here, lambda _: to)
+
     def verb(self, name: str, verb: str) -> None:
         """A cell that moves a slot, a permit, a berth or a transfer."""
         slot, key = self.roles["slot"], self.roles["key"]
@@ -266,8 +270,7 @@ class _Writer:
             elif name in FIELDS:
                 self.field(name, role, effect)
             else:
-                to = self.roles[str(effect)]
-                self.write(name, self.here, lambda _, to=to: to)
+                self.link(name, self.roles[str(effect)])
 
 
 # ------------------------------------------------------------------------------------- transitions
@@ -340,3 +343,24 @@ def transitions(
         if event.every and len(mine) > 1:
             raise ValueError(f"{event.name} happens to every key: join its rules {mine} into one")
     return [transition(signature, events[rule.event], rule) for rule in rules]
+
+
+def check_locality(rules: Sequence[Rule], events: Mapping[str, Event]) -> None:
+    """A rule mentions what its event is about, or everything, and nothing else.
+
+    This is what lets one arbitrary key stand for all of them.
+
+    Raises:
+        ValueError: a cell's role is not one of the event's, or does not follow from one.
+    """
+    for rule in rules:
+        event = events[rule.event]
+        known = {*event.roles, "all", "heir"}
+        if event.roles == ("transfer",):
+            known |= {"key", "asker", "tier"}
+        if event.name == "lookup":
+            known.add("tier")  # the first that claims the block
+        for cell in (*event.given, *rule.when, *rule.then):
+            role = split(cell)[1]
+            if role is not None and role not in known:
+                raise ValueError(f"{rule.name}: {cell} is about what {event.name} does not mention")

@@ -1,12 +1,13 @@
 """States of the table as z3 terms: sorts, values, and functions from indices to values.
 
-A field is a function of its indices, a link a function to another sort; a state is one such function
-for each of them. A state after a rule is built from the state before it (`symbolic.after`), so there
-are no primed symbols, hence no frame axioms and no forgotten "modifies".
+A field is a function of its indices, a link a function to another sort; a state is one such
+function for each of them. A state after a rule is built from the state before it
+(`symbolic.after`), so there are no primed symbols, hence no frame axioms and no forgotten
+"modifies".
 
 Sorts are uninterpreted, that is, of any size, for the proof (`Signature()`), and enumerated for
-counterexamples (`Signature({"key": 2, ...})`): what is said about a state is written once for both.
-"""
+counterexamples (`Signature({"key": 2, ...})`): what is said about a state is written once for
+both."""
 
 from __future__ import annotations
 
@@ -92,10 +93,9 @@ def decode(word: str, term: Term) -> str:
 class State:
     """One function for each field and link.
 
-    `state.phase(k, "QUEUED", "LOADING")` asks whether the phase of k is one of these, `state.waits(k,
-    r)` whether a two-valued field is set, `state.slot_of(k)` is the slot. `reads` collects what was
-    looked at, so that a rule which writes none of it need not be examined.
-    """
+    `state.phase(k, "QUEUED", "LOADING")` asks whether the phase of k is one of these,
+    `state.waits(k, r)` whether a two-valued field is set, `state.slot_of(k)` is the slot. `reads`
+    collects what was looked at, so that a rule which writes none of it need not be examined."""
 
     def __init__(self, functions: Mapping[str, Read]) -> None:
         self._functions = dict(functions)

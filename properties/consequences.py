@@ -1,0 +1,105 @@
+"""Theorems about every reachable state that follow from the invariants, whatever the rules are."""
+
+from __future__ import annotations
+
+import z3
+
+from ..model.vocabulary import CASCADES, OWNING
+from .invariants import Invariant, Known, fresh, runs
+from .terms import Term
+
+
+def _two_keys(c: Known, k: Term, j: Term) -> Term:
+    s = c.s
+    both = z3.And(s.phase(k, *OWNING), s.phase(j, *OWNING), s.slot_of(k) == s.slot_of(j))
+    return z3.Implies(both, k == j)
+
+
+def _partition(c: Known, f: Term, k: Term) -> Term:
+    # "exactly one of three" is the type of slot_state; owned is what some block owns
+    s = c.s
+    owned = z3.And(s.phase(s.owner(f), *OWNING), s.slot_of(s.owner(f)) == f)
+    claimed = z3.And(s.phase(k, *OWNING), s.slot_of(k) == f)
+    return z3.And(
+        z3.Implies(s.slot_state(f, "OWNED"), owned),
+        z3.Implies(claimed, s.slot_state(f, "OWNED")),
+    )
+
+
+def _pins(c: Known, x: Term) -> Term:
+    s = c.s
+    pinned = z3.And(s.phase(s.of(x), "RESIDENT"), s.slot_of(s.of(x)) == s.at(x))
+    return z3.Implies(fresh(s, x, "READ", *CASCADES), pinned)
+
+
+def _permits(c: Known, f: Term, g: Term) -> Term:
+    s = c.s
+    same = z3.And(s.permit(f), s.permit(g), s.permit_of(f) == s.permit_of(g))
+    return z3.Implies(same, f == g)
+
+
+def _berths(c: Known, f: Term, g: Term) -> Term:
+    s = c.s
+    same = z3.And(s.berth(f), s.berth(g), s.berth_of(f) == s.berth_of(g))
+    return z3.Implies(same, f == g)
+
+
+def _withheld(c: Known, f: Term, r: Term) -> Term:
+    s, k = c.s, c.s.owner(f)
+    busy = c.q.some(
+        "transfer", lambda x: z3.And(runs(s, x, "STORE", "READ"), s.at(x) == f), "gpu", f
+    )
+    evictable = z3.And(s.phase(k, "RESIDENT"), s.slot_of(k) == f, z3.Not(s.waits(k, r)))
+    return z3.Or(s.slot_state(f, "FREE"), s.permit(f), s.berth(f), busy, evictable)
+
+
+def _gone(c: Known, r: Term, k: Term) -> Term:
+    s = c.s
+    left = z3.Or(s.waits(k, r), s.hit(k, r), s.parked(k, r))
+    queued = z3.And(s.phase(k, "QUEUED"), s.asked_by(k) == r)
+    return z3.Implies(s.life(r, "ENDED"), z3.Not(z3.Or(left, queued)))
+
+
+def _shares(c: Known) -> Term:
+    # The defaults: half of the slots for promotions, but never the last of several; a quarter for
+    # cascades; each at least one. What remains is for stores, even if every tier hangs both ways.
+    slots = z3.Int("slots")
+    half, quarter = slots / 2, slots / 4
+    share = z3.If(half > 1, half, z3.IntVal(1))
+    permits = z3.If(share < slots - 1, share, slots - 1)
+    berths = z3.If(quarter > 1, quarter, z3.IntVal(1))
+    return z3.Implies(slots >= 3, permits + berths <= slots - 1)
+
+
+def _room(c: Known) -> Term:
+    slots, permits = z3.Ints("slots permits")
+    capped = z3.If(permits < slots - 1, permits, slots - 1)
+    return z3.Implies(z3.And(slots >= 2, permits >= 1), z3.And(capped >= 1, capped <= slots - 1))
+
+
+S1, P2 = "S1-slot-exclusive", "P2-room-for-stores"
+CONSEQUENCES = (
+    Invariant(S1, "no slot belongs to two keys", ("key", "key"), _two_keys),
+    Invariant(
+        S1, "every slot is free, owned by a block, or quarantined", ("slot", "key"), _partition
+    ),
+    Invariant("S3-pins", "what reads or copies a block pins it where it is", ("transfer",), _pins),
+    Invariant(P2, "slots that hold permits are no more than permits", ("slot", "slot"), _permits),
+    Invariant(P2, "slots that hold berths are no more than berths", ("slot", "slot"), _berths),
+    Invariant(
+        P2,
+        "only permits, berths and the GPU's own transfers keep a slot from stores",
+        ("slot", "request"),
+        _withheld,
+    ),
+    Invariant(P2, "permits leave a slot of two or more to stores", (), _room),
+    Invariant(
+        P2, "with the defaults and three slots or more, so do permits and berths", (), _shares
+    ),
+    Invariant(
+        "Q1-finish",
+        "nothing is left of a request whose end was told",
+        ("request", "key"),
+        _gone,
+    ),
+)

@@ -1,0 +1,115 @@
+"""P1: every promise settles, by two rankings and without temporal logic.
+
+*Of a promise*: QUEUED 3, LOADING or STORING 2, RESIDENT and unread 1, settled 0. No rule raises
+it while the promise lives; each stage has an event that is always possible there and lowers it.
+
+*Of an asker*, who keeps asking for a key: the claims that a promotion may still act on, and then
+the stage, with ABSENT 4. A claim counts until it is retracted, and while a load from it is on its
+way. No rule but the named adversaries adds a claim, and none raises the stage without using one
+up. So only adversaries can make anybody ask again, and a table in which a failed load keeps its
+claim, which is safe, and livelocks, does not pass.
+
+*Bound on waiting*: a promise that lives has one writer at most in its life, so one pending
+deadline ends it, and `overdue` is possible at each writing stage and ends it at once."""
+
+from __future__ import annotations
+
+import z3
+
+from ..model.vocabulary import WRITTEN
+from .invariants import LOADS
+from .steps import Step, but, obligation, on
+from .terms import State, Term
+
+P1 = "P1-progress"
+
+ADVERSARIES = {
+    "store_failed": "the GPU's store failed",
+    "verified": "new evidence restores a claim",
+    "dropped": "a queued promotion is dropped or withdrawn",
+    "evicted": "the slot was needed",
+    "queue_forgotten": "reset",
+    "writer_quarantined": "reset",
+    "readers_quarantined": "reset",
+    "block_forgotten": "reset",
+}
+"""Rules that may set an asker back; a late completion is one too (its stage is that of a guest)."""
+
+LATE = ("OVERDUE_LOADING", "OVERDUE_STORING")
+STAGES = {"ABSENT": 4, "QUEUED": 3, "LOADING": 2, "STORING": 2, "RESIDENT": 1}
+
+
+def stage(s: State, k: Term) -> Term:
+    """How many steps the block is from being read; an overdue block answers MISS, it is at 4."""
+    term = z3.IntVal(4)
+    for phase, left in STAGES.items():
+        term = z3.If(s.phase(k, phase), z3.IntVal(left), term)
+    return term
+
+
+def rank(s: State, k: Term, r: Term) -> Term:
+    """The rank of a promise; 0 if there is none."""
+    return z3.If(s.waits(k, r), stage(s, k), z3.IntVal(0))
+
+
+def may_act_on(s: State, k: Term, t: Term) -> Term:
+    """The tier's claim may still lead to a load, or has led to one that is on its way."""
+    return z3.Or(z3.Not(s.retracted(k, t)), z3.And(s.phase(k, *LOADS), s.source(k) == t))
+
+
+@obligation(P1, "no rule sets a living promise back", "key", "request")
+def _(c: Step, k: Term, r: Term) -> Term:
+    return z3.Implies(c.s.waits(k, r), rank(c.n, k, r) <= rank(c.s, k, r))
+
+
+@obligation(
+    P1,
+    "each stage has an event that brings every promise on",
+    "request",
+    of=on("submit", "load_landed", "load_failed", "store_landed", "store_failed"),
+)
+def _(c: Step, r: Term) -> Term:
+    fresh = z3.BoolVal(True) if c.rule.event == "submit" else z3.Not(c.s.stale(c.x))
+    promised = z3.And(fresh, c.s.waits(c.key, r))
+    return z3.Implies(promised, rank(c.n, c.key, r) < rank(c.s, c.key, r))
+
+
+@obligation(P1, "reading or letting go settles a promise", of=on("let_go"))
+def _(c: Step) -> Term:
+    return rank(c.n, c.key, c.asker) == 0
+
+
+@obligation(P1, "the deadline settles every promise", "request", of=on("overdue"))
+def _(c: Step, r: Term) -> Term:
+    return rank(c.n, c.key, r) == 0
+
+
+@obligation(P1, "a promise has at most one writer, so one deadline bounds it", "key", "request")
+def _(c: Step, k: Term, r: Term) -> Term:
+    s, n = c.s, c.n
+    lives = z3.And(s.waits(k, r), n.waits(k, r))
+    written = z3.And(s.phase(k, *WRITTEN), n.phase(k, *WRITTEN))
+    return z3.Implies(z3.And(lives, written), n.writer(k) == s.writer(k))
+
+
+@obligation(P1, "no claim comes back without new evidence", "key", "tier", of=but(*ADVERSARIES))
+def _(c: Step, k: Term, t: Term) -> Term:
+    return z3.Implies(may_act_on(c.n, k, t), may_act_on(c.s, k, t))
+
+
+@obligation(P1, "nobody is set back unless a claim is used up", "key", of=but(*ADVERSARIES))
+def _(c: Step, k: Term) -> Term:
+    s, n = c.s, c.n
+    onward = z3.Or(stage(n, k) <= stage(s, k), s.phase(k, *LATE), n.phase(k, *LATE))
+    if c.rule.event != "load_failed":
+        return onward
+    t = c.s.to(c.x)
+    used_up = z3.And(may_act_on(s, k, t), z3.Not(may_act_on(n, k, t)))
+    return z3.Or(onward, used_up)
+
+
+@obligation(P1, "an asker is settled, brought on, or told to wait for a tier", of=on("lookup"))
+def _(c: Step) -> Term:
+    if c.rule.answer in ("HIT", "MISS", "RETRY"):
+        return z3.BoolVal(True)
+    return z3.And(c.n.waits(c.key, c.asker), stage(c.n, c.key) < 4)
