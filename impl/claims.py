@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .config import ManagerConfig
 from .requests import Request, Requests
 from .secondary import Secondary
@@ -18,6 +20,8 @@ class Claims:
     def __init__(self, requests: Requests, config: ManagerConfig) -> None:
         self._requests = requests
         self._probe_deadline = config.probe_deadline
+        self.observer: Callable[[Secondary, Key, Request, Claim | None], None] | None = None
+        """Told of every answer when lookups are counted."""
 
     def ask(self, key: Key, request: Request, now: float) -> Secondary | MissReason | None:
         """The tier that has the block; else why none has; None when one has not decided."""
@@ -30,6 +34,8 @@ class Claims:
             if timed_out & secondary.bit:
                 continue
             claim = secondary.claim(key, request.info)
+            if self.observer is not None:
+                self.observer(secondary, key, request, claim)
             if claim is UNDECIDED:
                 if self._times_out(key, request, secondary, now):
                     timed_out |= secondary.bit

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .blocks import Block
+from .claims import Claims
 from .lookups import Lookups
 from .metrics import Totals
 from .requests import Request
-from .secondary import logger
+from .secondary import Secondary, logger
 from .step import Step
-from .tiers.base import Key
+from .tiers.base import Claim, Key
 from .vocabulary import LookupResult
 
 HIT, HIT_PENDING = LookupResult.HIT, LookupResult.HIT_PENDING
@@ -28,8 +29,14 @@ class CountedLookups:
     """
 
     def __init__(
-        self, lookups: Lookups, totals: Totals, step: Step, clock: Callable[[], float]
+        self,
+        lookups: Lookups,
+        claims: Claims,
+        totals: Totals,
+        step: Step,
+        clock: Callable[[], float],
     ) -> None:
+        claims.observer = self._hear
         self._lookups = lookups
         self._totals = totals
         self._step = step
@@ -47,6 +54,16 @@ class CountedLookups:
         """As `Lookups.share`, counted."""
         self._lookups.share(block, request)
         self._count(block.key, request, HIT, None)
+
+    def _hear(self, secondary: Secondary, key: Key, request: Request, claim: Claim | None) -> None:
+        """A tier was asked: count its first decided answer."""
+        asked = request.asked
+        if asked is not None and claim is not Claim.UNDECIDED:
+            bits = asked.get(key, 0)
+            if not bits & secondary.bit:
+                asked[key] = bits | secondary.bit
+                secondary.totals.queries += 1
+                secondary.totals.hits += claim is Claim.PRESENT
 
     def _count(
         self, key: Key, request: Request, answer: LookupResult, seconds: float | None
@@ -87,4 +104,4 @@ class CountedLookups:
         """The request runs or has ended: what never resolved is counted as what it was."""
         if request.seen is not None:
             self._totals.lookup_undecided += sum(s is not None for s in request.seen.values())
-            request.seen = None
+            request.seen = request.asked = None

@@ -12,12 +12,15 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal
 
+from prometheus_client.registry import CollectorRegistry
+
 from . import closing
 from .arena import Arena
 from .blocks import HitPromise
 from .config import ManagerConfig
 from .errors import ContractViolation, TierProofError
 from .events import Event
+from .exporter import stats
 from .external import ExternalRequests
 from .operations import Explanation, LoadOperation, ResetResult, StoreOperation
 from .parts import Parts
@@ -45,6 +48,8 @@ class TieredOffloadingManager:
         clock: monotonic seconds; tests own it.
         arena: the rows, when the caller has made them; made here when None.
         config: deadlines, shares, eviction; defaults when None.
+        registry: where Prometheus finds the metrics; nowhere when None, and lookups are then
+            counted only when `config.count_lookups` says so.
 
     Raises:
         ConfigError: a size, a tier or the arena cannot be.
@@ -59,10 +64,11 @@ class TieredOffloadingManager:
         clock: Callable[[], float] = time.monotonic,
         arena: Arena | None = None,
         config: ManagerConfig | None = None,
+        registry: CollectorRegistry | None = None,
     ) -> None:
         self.lock = threading.RLock()
         self.config = config or ManagerConfig()
-        parts = Parts(slots, block_bytes, tiers, clock, arena, self.config)
+        parts = Parts(slots, block_bytes, tiers, clock, arena, self.config, registry)
         self.arena = parts.arena
         self._clock = clock
         self._secondaries = parts.secondaries
@@ -76,6 +82,7 @@ class TieredOffloadingManager:
         self._stores = parts.stores
         self._lookups = parts.lookups
         self._counted = parts.counted
+        self._exporter = parts.exporter
         answering = parts.lookups if parts.counted is None else parts.counted
         self._decide, self._share = answering.decide, answering.share
         self._closed = False
@@ -306,7 +313,8 @@ class TieredOffloadingManager:
         Raises:
             ContractViolation: a name is not a tier's.
         """
-        named = named_tiers(self._secondaries, tiers)
+        secondaries = self._secondaries
+        named = secondaries if tiers == "all" else named_tiers(secondaries, tiers or ())
         self._requests.forget_blocks()
         self._cascades.forget_blocks()
         self._transfers.forget_blocks()
@@ -368,6 +376,10 @@ class TieredOffloadingManager:
     def probe(self) -> ManagerProbe:
         """A look at what cannot be seen from outside: slots, pins, waiters, conservation."""
         return ManagerProbe(self)
+
+    def stats(self) -> dict[str, float]:
+        """Every metric by its Prometheus name and labels, as of now."""
+        return stats(self._exporter)
 
     @property
     def contract_violations(self) -> list[str]:

@@ -7,7 +7,6 @@ Prometheus when it asks.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 
 from .vocabulary import MissReason
 
@@ -42,11 +41,13 @@ class TierTotals:
         "errors",
         "failed_loads",
         "failed_stores",
+        "hits",
         "load_job_failures",
         "load_jobs",
         "load_seconds",
         "loaded",
         "promotion_seconds",
+        "queries",
         "refused",
         "store_job_failures",
         "store_jobs",
@@ -74,6 +75,10 @@ class TierTotals:
         self.store_seconds = 0.0
         self.errors = 0
         """Calls that raised."""
+        # The following only when lookups are counted, once for each request and key.
+        self.queries = 0
+        """Blocks that it decided about."""
+        self.hits = 0
 
     def load_ended(self, landed: int, failed: int, seconds: float, latency: float) -> None:
         """A promotion job has reported."""
@@ -123,7 +128,7 @@ class Totals:
         # The following only when lookups are counted, once for each request and key.
         self.lookup_queries = 0
         self.lookup_hits = 0
-        self.lookup_misses: Counter[MissReason] = Counter()
+        self.lookup_misses = dict.fromkeys(MissReason, 0)
         self.lookup_undecided = 0
         self.lookup_sync = Histogram()
         self.lookup_async = Histogram()

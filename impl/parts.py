@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 
+from prometheus_client.registry import CollectorRegistry
+
 from .arena import Arena
 from .cascades import Cascades
 from .claims import Claims
 from .config import ManagerConfig
 from .errors import ConfigError
 from .events import EventLog
+from .exporter import Exporter, register
 from .ledger import CountedLookups
 from .lookups import Lookups
 from .metrics import Totals
@@ -39,6 +42,7 @@ class Parts:
         clock: Callable[[], float],
         arena: Arena | None,
         config: ManagerConfig,
+        registry: CollectorRegistry | None,
     ) -> None:
         self.arena = _fitting(arena, slots, block_bytes)
         self.secondaries = secondaries = attach(tiers, self.arena)
@@ -56,7 +60,8 @@ class Parts:
             events=self.events,
             totals=totals,
         )
-        self.requests = requests = Requests(secondaries, primary, config)
+        counted = config.count_lookups or registry is not None
+        self.requests = requests = Requests(secondaries, primary, config, counted=counted)
         job_ids = count()
         self.cascades = cascades = Cascades(secondaries, primary, step, config, totals, job_ids)
         self.transfers = transfers = Transfers(
@@ -66,8 +71,17 @@ class Parts:
         claims = Claims(requests, config)
         self.lookups = Lookups(primary, requests, transfers, cascades, claims, step)
         self.counted = (
-            CountedLookups(self.lookups, totals, step, clock) if config.count_lookups else None
+            CountedLookups(self.lookups, claims, totals, step, clock) if counted else None
         )
+        self.exporter = Exporter(
+            totals,
+            primary,
+            secondaries,
+            block_bytes=block_bytes,
+            counted=counted,
+            vllm_names=config.vllm_metric_names,
+        )
+        register(self.exporter, registry)
 
 
 def _fitting(arena: Arena | None, slots: int, block_bytes: int) -> Arena:

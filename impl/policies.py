@@ -1,15 +1,16 @@
 """Which evictable block goes first: LRU and ARC.
 
-A policy keeps the order of RESIDENT blocks. Blocks that may not be evicted stay where they are
-until a search for a victim meets them; then they are set aside and come back when they are let go,
-so that a block is stepped over at most once for each time it was held: amortised O(1), however
-many blocks are resident.
+A policy keeps the order of RESIDENT blocks. A block that may not be evicted stays where it is until
+a search for a victim meets it; then it is set aside with its rank and comes back when it is let go,
+so that a block is stepped over at most once for each time it was held: amortised O(log held),
+however many blocks are resident.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import Protocol
 
 from .blocks import Block, Epoch, Link
@@ -19,7 +20,7 @@ from .tiers.base import Key
 class EvictionPolicy(Protocol):
     """An order over RESIDENT blocks."""
 
-    def insert(self, blocks: Iterable[Block]) -> None:
+    def insert(self, blocks: list[Block]) -> None:
         """The blocks became RESIDENT. One that is waited on came for an access still to come."""
 
     def touch(self, block: Block) -> None:
@@ -48,20 +49,37 @@ class EvictionPolicy(Protocol):
 
 
 class LeastRecentlyUsed:
-    """Evicts what was used longest ago; newly resident blocks are the most recent."""
+    """Evicts what was used longest ago; newly resident blocks are the most recent.
+
+    The order is exact: whatever was set aside is older than all that was not, in order of rank.
+    """
 
     def __init__(self) -> None:
         self._ring = Link()
+        """Blocks from the least to the most recently used, as an intrusive list."""
+        self._rank = 0
+        self._aside: dict[Block, int] = {}
+        """Blocks that a search stepped over and that are still held, with their rank."""
+        self._back: dict[Block, int] = {}
+        """Blocks that were stepped over and let go, with their rank."""
+        self._oldest: list[tuple[int, Block]] = []
+        """The same as a heap; entries that `_back` does not confirm are void."""
         self._promised: list[Block] = []
+        """Blocks of `_aside` that only a HIT promise holds."""
+        self.size = 0
+        """How many blocks there are."""
         self.clear()
 
     def clear(self) -> None:
         """Forget all blocks."""
         self._ring.next = self._ring.prev = self._ring
-        self._promised.clear()
+        for kept in (self._aside, self._back, self._oldest, self._promised):
+            kept.clear()
+        self.size = 0
 
-    def insert(self, blocks: Iterable[Block]) -> None:
+    def insert(self, blocks: list[Block]) -> None:
         """Put newly RESIDENT blocks at the most recent end."""
+        self.size += len(blocks)
         ring = self._ring
         previous = ring.prev
         assert previous is not None
@@ -74,100 +92,122 @@ class LeastRecentlyUsed:
 
     def touch(self, block: Block) -> None:
         """Move to the most recent end."""
-        _unlink(block)
-        _link(block, before=self._ring)
+        self.remove(block)
+        self.insert([block])
 
     place = touch
 
     def remove(self, block: Block) -> None:
-        """Take an evicted block out."""
-        _unlink(block)
+        """Take a block out, wherever it is."""
+        self.size -= 1
+        self._take_out(block)
+
+    def _take_out(self, block: Block) -> None:
+        following, previous = block.next, block.prev
+        if following is None or previous is None:
+            self._aside.pop(block, None)
+            self._back.pop(block, None)
+        else:
+            previous.next = following
+            following.prev = previous
+            block.next = block.prev = None
 
     def restore(self, block: Block) -> None:
-        """Put a block that was set aside back at the end where it was found."""
-        if block.next is None:
-            oldest = self._ring.next
-            assert oldest is not None
-            _link(block, before=oldest)
+        """A block that was stepped over may be a victim again, at its rank."""
+        rank = self._aside.pop(block, None)
+        if rank is not None:
+            self._back[block] = rank
+            heappush(self._oldest, (rank, block))
 
     def restore_promised(self) -> None:
-        """Put back what was set aside for a HIT promise, the oldest first again."""
+        """What was stepped over for a HIT promise alone may be a victim again."""
         while self._promised:
             self.restore(self._promised.pop())
 
+    def victim(self, epoch: Epoch) -> Block | None:
+        """The least recently used block that may go."""
+        while self._oldest:
+            rank, oldest = self._oldest[0]
+            if self._back.get(oldest) == rank:
+                if self._may_go(oldest, epoch):
+                    return oldest
+                self._aside[oldest] = self._back.pop(oldest)
+            heappop(self._oldest)
+        block = self._ring.next
+        while isinstance(block, Block) and not self._may_go(block, epoch):
+            following = block.next
+            self._take_out(block)
+            self._rank += 1
+            self._aside[block] = self._rank
+            block = following
+        return block if isinstance(block, Block) else None
+
+    def _may_go(self, block: Block, epoch: Epoch) -> bool:
+        if block.pins or block.waits is not None:
+            return False
+        if block.promise is not None and block.promise.holds(epoch):
+            self._promised.append(block)
+            return False
+        return True
+
     def order(self) -> Iterator[Block]:
-        """The blocks from the least to the most recently used, without those set aside."""
+        """The blocks from the least to the most recently used."""
+        stepped_over = {**self._aside, **self._back}
+        yield from sorted(stepped_over, key=stepped_over.__getitem__)
         block = self._ring.next
         while isinstance(block, Block):
             yield block
             block = block.next
-
-    def victim(self, epoch: Epoch) -> Block | None:
-        """The least recently used block that may go."""
-        block = self._ring.next
-        while isinstance(block, Block):
-            following = block.next
-            if block.pins or block.waits is not None:
-                _unlink(block)
-            elif block.promise is not None and block.promise.holds(epoch):
-                _unlink(block)
-                self._promised.append(block)
-            else:
-                return block
-            block = following
-        return None
 
 
 class AdaptiveReplacement:
     """ARC (Megiddo and Modha, FAST 2003): shares the slots between blocks used once and blocks
     used again, and learns the split from what it evicted too early.
 
-    Keys of evicted blocks are remembered, at most as many as there are slots in each list.
+    Keys of evicted blocks are remembered, at most as many in each list as there are slots.
     """
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._target = 0.0
         """How many slots the blocks used once should have."""
-        self._once: OrderedDict[Block, None] = OrderedDict()
-        self._again: OrderedDict[Block, None] = OrderedDict()
+        self._once = LeastRecentlyUsed()
+        self._again = LeastRecentlyUsed()
+        self._in_again: set[Block] = set()
         self._evicted_once: OrderedDict[Key, None] = OrderedDict()
         self._evicted_again: OrderedDict[Key, None] = OrderedDict()
-        self._aside: dict[Block, OrderedDict[Block, None]] = {}
-        self._promised: list[Block] = []
         self._awaited: set[Block] = set()
+        """Blocks promoted for an access that has not come yet."""
 
     def clear(self) -> None:
-        """Forget all blocks, and what was learnt of keys that cannot come back."""
-        for kept in (
-            self._once,
-            self._again,
-            self._evicted_once,
-            self._evicted_again,
-            self._aside,
-            self._promised,
-            self._awaited,
-        ):
+        """Forget all blocks, and what was learnt of keys that are gone for good."""
+        self._once.clear()
+        self._again.clear()
+        for kept in (self._in_again, self._evicted_once, self._evicted_again, self._awaited):
             kept.clear()
         self._target = 0.0
 
-    def insert(self, blocks: Iterable[Block]) -> None:
+    def insert(self, blocks: list[Block]) -> None:
         """Newly RESIDENT blocks; one that was evicted too early moves the split."""
         once, again = self._evicted_once, self._evicted_again
         for block in blocks:
             key = block.key
             if key in once:
-                self._target = min(self._slots, self._target + max(1.0, len(again) / len(once)))
+                step = max(1.0, len(again) / len(once))
+                self._target = min(self._slots, self._target + step)
                 del once[key]
-                self._again[block] = None
+                self._in_again.add(block)
             elif key in again:
-                self._target = max(0.0, self._target - max(1.0, len(once) / len(again)))
+                step = max(1.0, len(once) / len(again))
+                self._target = max(0.0, self._target - step)
                 del again[key]
-                self._again[block] = None
-            else:
-                self._once[block] = None
+                self._in_again.add(block)
+            self._list_of(block).insert([block])
             if block.waits is not None:
                 self._awaited.add(block)
+
+    def _list_of(self, block: Block) -> LeastRecentlyUsed:
+        return self._again if block in self._in_again else self._once
 
     def touch(self, block: Block) -> None:
         """An access; the first one of a block that was promoted for it is the one that counted."""
@@ -175,78 +215,41 @@ class AdaptiveReplacement:
             self._awaited.discard(block)
             self.place(block)
         else:
-            self._take(block)
-            self._again[block] = None
+            self._list_of(block).remove(block)
+            self._in_again.add(block)
+            self._again.insert([block])
 
     def place(self, block: Block) -> None:
         """Move to the most recent end of the list that the block is in."""
-        self._take(block)[block] = None
+        self._list_of(block).touch(block)
 
     def remove(self, block: Block) -> None:
         """Remember the evicted block's key, and forget the oldest when there are too many."""
-        kept = self._take(block)
+        self._list_of(block).remove(block)
         self._awaited.discard(block)
-        ghosts = self._evicted_once if kept is self._once else self._evicted_again
-        ghosts[block.key] = None
-        if len(ghosts) > self._slots:
-            ghosts.popitem(last=False)
+        evicted = self._evicted_again if block in self._in_again else self._evicted_once
+        self._in_again.discard(block)
+        evicted[block.key] = None
+        if len(evicted) > self._slots:
+            evicted.popitem(last=False)
 
     def restore(self, block: Block) -> None:
-        """Put a block that was set aside back at the end where it was found."""
-        kept = self._aside.pop(block, None)
-        if kept is not None:
-            kept[block] = None
-            kept.move_to_end(block, last=False)
+        """A block that was stepped over may be a victim again."""
+        self._list_of(block).restore(block)
 
     def restore_promised(self) -> None:
-        """Put back what was set aside for a HIT promise, the oldest first again."""
-        while self._promised:
-            self.restore(self._promised.pop())
-
-    def order(self) -> Iterator[Block]:
-        """The blocks used once, then those used again, then those set aside."""
-        yield from (*self._once, *self._again, *self._aside)
+        """What was stepped over for a HIT promise alone may be a victim again."""
+        self._once.restore_promised()
+        self._again.restore_promised()
 
     def victim(self, epoch: Epoch) -> Block | None:
         """The oldest block that may go of the list that has more than its share, else of the
         other one."""
-        first, second = self._once, self._again
-        if len(first) <= self._target:
-            first, second = second, first
-        return self._oldest(first, epoch) or self._oldest(second, epoch)
+        if self._once.size > self._target:
+            return self._once.victim(epoch) or self._again.victim(epoch)
+        return self._again.victim(epoch) or self._once.victim(epoch)
 
-    def _oldest(self, kept: OrderedDict[Block, None], epoch: Epoch) -> Block | None:
-        while kept:
-            block = next(iter(kept))
-            if block.loose:
-                if block.promise is None or not block.promise.holds(epoch):
-                    return block
-                self._promised.append(block)
-            del kept[block]
-            self._aside[block] = kept
-        return None
-
-    def _take(self, block: Block) -> OrderedDict[Block, None]:
-        """Take the block out of where it is; returns the list it belongs to."""
-        kept = self._aside.pop(block, None)
-        if kept is None:
-            kept = self._once if block in self._once else self._again
-            del kept[block]
-        return kept
-
-
-def _link(block: Block, *, before: Link) -> None:
-    previous = before.prev
-    assert previous is not None
-    block.prev = previous
-    block.next = before
-    previous.next = block
-    before.prev = block
-
-
-def _unlink(block: Block) -> None:
-    following, previous = block.next, block.prev
-    if following is not None and previous is not None:  # else it is set aside
-        previous.next = following
-        following.prev = previous
-        block.next = block.prev = None
+    def order(self) -> Iterator[Block]:
+        """The blocks used once, then those used again, each from the least recently used."""
+        yield from self._once.order()
+        yield from self._again.order()

@@ -21,6 +21,7 @@ class Request:
     """A request's handle, from `on_new_request`. Its id may be used again, `handle` never is."""
 
     __slots__ = (
+        "asked",
         "excluded",
         "handle",
         "home",
@@ -79,6 +80,8 @@ class Request:
         """Whether the tiers have heard of its end."""
         self.seen: dict[Key, float | None] | None = {} if counted else None
         """When lookups are counted: the keys asked for, None or since when deferred."""
+        self.asked: dict[Key, int] | None = {} if counted else None
+        """When lookups are counted: the tiers that have decided about a key, as bits."""
         self.watched = counted
         """Whether a HIT has more to do than to promise: a probe to settle or a count."""
 
@@ -95,12 +98,17 @@ class Requests:
     """All requests that are live, or whose end the tiers have not heard of."""
 
     def __init__(
-        self, secondaries: tuple[Secondary, ...], primary: PrimaryTier, config: ManagerConfig
+        self,
+        secondaries: tuple[Secondary, ...],
+        primary: PrimaryTier,
+        config: ManagerConfig,
+        *,
+        counted: bool,
     ) -> None:
         self._secondaries = secondaries
         self._primary = primary
         self._lease = config.lease
-        self._counted = config.count_lookups
+        self._counted = counted
         self._leases: deque[tuple[float, Block]] = deque()
         self._next_handle = 0
         self.live: dict[int, Request] = {}

@@ -179,20 +179,14 @@ def attach(tiers: Sequence[Tier], arena: Arena) -> tuple[Secondary, ...]:
     return tuple(Secondary(tier, index) for index, tier in enumerate(tiers))
 
 
-def named_tiers(
-    secondaries: tuple[Secondary, ...], names: Collection[str] | None
-) -> list[Secondary]:
-    """The tiers of these names, in their order; all for "all", none for None.
+def named_tiers(secondaries: tuple[Secondary, ...], names: Collection[str]) -> list[Secondary]:
+    """The tiers of these names, in their order.
 
     Raises:
         ContractViolation: there is no tier of a name.
     """
-    if names is None:
-        return []
-    if names == "all":
-        return list(secondaries)
     known = [secondary.name for secondary in secondaries]
     for name in [names] if isinstance(names, str) else names:
-        if name not in known:
+        if isinstance(names, str) or name not in known:
             raise ContractViolation(f"tiers are named by a collection out of {known}, not {name!r}")
     return [secondary for secondary in secondaries if secondary.name in names]

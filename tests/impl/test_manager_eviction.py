@@ -1,0 +1,211 @@
+"""Which block goes first: LRU in prefix order, and ARC."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from tierproof.impl.policies import AdaptiveReplacement
+from tierproof.impl.requests import Request
+
+from .support import HIT, HIT_PENDING, Rig
+
+fresh = itertools.count()
+
+
+def arc(rig: Rig) -> AdaptiveReplacement:
+    """The policy of a manager that was made with `eviction="arc"`."""
+    policy = rig.manager._primary.policy
+    assert isinstance(policy, AdaptiveReplacement)
+    return policy
+
+
+def victims(rig: Rig, request: Request, number: int) -> list[object]:
+    """The next blocks to go, in order."""
+    return list(rig.begin_store(request, *(f"new{next(fresh)}" for _ in range(number))).evicted)
+
+
+def test_the_tail_of_a_prefix_goes_before_its_head():
+    rig = Rig(slots=4, tiers=0)
+    request = rig.request()
+    operations = {key: rig.begin_store(request, key) for key in ("a", "b", "c", "d")}
+    for key in ("c", "a", "d", "b"):  # stores may end in any order
+        rig.manager.complete_store(operations[key])
+    rig.manager.touch(["a", "b", "c", "d"], request)
+    rig.manager.on_request_finished(request)
+    assert victims(rig, rig.request(), 3) == ["d", "c", "b"]
+
+
+def test_a_request_counts_once_however_often_it_is_touched():
+    rig = Rig(slots=3, tiers=0)
+    request, other = rig.request(), rig.request("other")
+    rig.store(other, "x")
+    rig.store(request, "a", "b")
+    rig.manager.touch(["a", "b"], request)
+    rig.manager.touch(["x"], other)
+    for _ in range(100):
+        rig.manager.touch(["a", "b", "absent"], request)
+    assert victims(rig, request, 3) == ["b", "a", "x"]
+
+
+def test_what_a_request_loads_or_stores_counts_when_it_ends():
+    rig = Rig(slots=3, tiers=0)
+    writer, reader = rig.request("writer"), rig.request("reader")
+    rig.store(writer, "a", "b", "c")
+    rig.lookup(reader, "a")
+    rig.load(reader, "a")
+    rig.manager.on_request_finished(reader)
+    assert victims(rig, writer, 1) == ["b"]
+
+
+def test_cascades_do_not_count_as_use():
+    rig = Rig(slots=3, cascade_share=1.0)
+    request = rig.request()
+    rig.store(request, "a", "b", "c")
+    (job,) = rig.tier.stores
+    rig.tier.done(job)
+    rig.notice()
+    assert victims(rig, request, 1) == ["a"]
+
+
+@pytest.mark.parametrize("held", range(6))
+def test_the_order_is_exact_however_blocks_were_held_when_a_victim_was_sought(held):
+    rig = Rig(slots=6, tiers=0)
+    request = rig.request()
+    keys = ["a", "b", "c", "d", "e", "f"]
+    rig.store(request, *keys)
+    operations = [rig.manager.prepare_load([key], request) for key in keys[:held]]
+    random.Random(held).shuffle(operations)
+    if held < 6:
+        assert victims(rig, request, 1) == [keys[held]]
+    for operation in operations:
+        rig.manager.complete_load(operation)
+    order = keys[:held] + keys[held + 1 :]
+    rig.manager.touch(["c"], request)
+    if held != 2:
+        order.remove("c")
+        order.append("c")
+    assert victims(rig, request, len(order)) == order
+
+
+def test_a_block_that_was_stepped_over_and_held_again_keeps_its_rank():
+    rig = Rig(slots=3, tiers=0)
+    request = rig.request()
+    rig.store(request, "a", "b", "c")
+    first = rig.manager.prepare_load(["a", "b"], request)
+    assert rig.begin_store(request, "x").evicted == ("c",)
+    rig.manager.complete_load(first)
+    second = rig.manager.prepare_load(["a"], request)
+    assert rig.begin_store(request, "y").evicted == ("b",)
+    rig.manager.complete_load(second)
+    assert rig.begin_store(request, "z").evicted == ("a",)
+
+
+def test_a_block_that_was_stepped_over_and_touched_is_the_most_recent():
+    rig = Rig(slots=3, tiers=0)
+    request = rig.request()
+    rig.store(request, "a", "b", "c")
+    operation = rig.manager.prepare_load(["a"], request)
+    written = rig.begin_store(request, "x")
+    assert written.evicted == ("b",)
+    rig.manager.complete_store(written)
+    rig.manager.touch(["a"], request)
+    rig.manager.complete_load(operation)
+    assert victims(rig, request, 3) == ["c", "x", "a"]
+
+
+def test_the_order_is_that_of_a_list_kept_by_hand():
+    for seed in range(20):
+        draw = random.Random(seed)
+        rig = Rig(slots=8, tiers=0)
+        keys = [f"k{number}" for number in range(12)]
+        order: list[object] = []
+        pinned = {}
+        for _ in range(120):
+            request = rig.request()
+            key = draw.choice(keys)
+            if key in order and draw.random() < 0.5 and key not in pinned:
+                pinned[key] = rig.manager.prepare_load([key], rig.request())
+            elif key in pinned:
+                rig.manager.complete_load(pinned.pop(key))
+            elif key in order:
+                rig.manager.touch([key], request)
+                order.remove(key)
+                order.append(key)
+            elif len(pinned) < 8:
+                operation = rig.store(request, key)
+                free = [one for one in order if one not in pinned]
+                expected = free[:1] if len(order) == 8 else []
+                assert list(operation.evicted) == expected
+                order = [one for one in order if one not in expected] + [key]
+            assert [block.key for block in rig.manager._primary.policy.order()] == order
+            rig.probe.check()
+
+
+def test_arc_prefers_blocks_that_were_used_again():
+    rig = Rig(slots=4, tiers=0, eviction="arc")
+    writer, reader = rig.request("writer"), rig.request("reader")
+    rig.store(writer, "a", "b", "c", "d")
+    rig.manager.touch(["a"], reader)
+    assert victims(rig, writer, 3) == ["b", "c", "d"]
+    rig.probe.check()
+
+
+def test_arc_learns_from_what_it_evicted_too_early():
+    rig = Rig(slots=2, tiers=0, eviction="arc")
+    request = rig.request()
+    policy = arc(rig)
+    rig.store(request, "a", "b")
+    rig.store(request, "c")  # a goes, and was used once
+    rig.store(request, "a")  # b goes; a came back: blocks used once get more room
+    assert policy._target == 1.0
+    assert [block.key for block in policy.order()] == ["c", "a"]
+    rig.manager.touch(["c"], rig.request())
+    assert rig.store(request, "e").evicted == ("a",)
+    assert rig.store(request, "a").evicted == ("c",)
+    assert policy._target == 0.0
+    rig.manager.reset_cache()
+    assert list(policy.order()) == []
+
+
+def test_arc_does_not_count_the_load_that_a_promotion_was_made_for_as_a_second_use():
+    rig = Rig(slots=4, eviction="arc")
+    request = rig.request()
+    policy = arc(rig)
+    rig.promote(request, "k")
+    rig.lookup(request, "k")
+    rig.load(request, "k")
+    rig.manager.touch(["k"], request)
+    assert policy._again.size == 0
+    rig.manager.touch(["k"], rig.request("another"))
+    assert policy._again.size == 1
+    rig.manager.on_request_finished(request)
+    assert [block.key for block in policy.order()] == ["k"]
+
+
+def test_arc_steps_over_what_is_held_and_falls_back_to_the_other_list():
+    rig = Rig(slots=2, eviction="arc", promotion_share=1.0)
+    request, other = rig.request(), rig.request("other")
+    rig.store(request, "a", "b")
+    rig.settle()
+    rig.manager.touch(["a"], other)
+    assert rig.lookup(request, "b") == [HIT]
+    rig.tier.has("k")
+    assert rig.lookup(other, "k") == [HIT_PENDING]
+    assert rig.probe.resident_keys() == {"b"}
+    rig.step()
+    operation = rig.manager.prepare_load(["b"], request)
+    assert rig.manager.prepare_store(["x"], request) is None
+    rig.manager.complete_load(operation)
+    assert rig.begin_store(request, "x").evicted == ("b",)
+    rig.probe.check()
+
+
+def test_arc_remembers_at_most_as_many_keys_as_there_are_slots():
+    rig = Rig(slots=2, tiers=0, eviction="arc")
+    request = rig.request()
+    for number in range(10):
+        rig.store(request, f"k{number}")
+    assert len(arc(rig)._evicted_once) == 2
