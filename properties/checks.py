@@ -1,0 +1,196 @@
+"""From what a proof, a tour or a fuzzer returns to a verdict on each contract.
+
+Each check is imported when it is used: `tierproof --help` should not wait for a solver.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..model.rules import RULES
+from .contracts import CONTRACTS, PROOF, RUNS, TOUR
+from .counterexamples import gather
+from .managers import Chosen, UsageError, raised_by, told
+from .report import Report, Result, versions
+
+if TYPE_CHECKING:
+    from .found import Found
+    from .proof import Verdict
+
+Progress = Callable[[int, int], None]
+NEEDED_CALLS = {"R1-reset": ("reset_cache", "on_reset_flushed")}
+"""Optional calls without which a manager cannot be held to a contract at all."""
+
+
+# -- proof ---------------------------------------------------------------------------------------
+
+
+def by_proof(chosen: Chosen | None, report: Report, *, seeds: Sequence[int] = (0,)) -> None:
+    """Prove the table, or the break of it that a built-in faulty manager brings."""
+    from .proof import prove
+
+    rules = RULES if chosen is None or chosen.rules is None else chosen.rules
+    started = time.monotonic()
+    every: list[Verdict] = []
+    for seed in seeds:
+        every += prove(rules, seed=seed, workers=min(4, os.cpu_count() or 1))
+    by_contract: dict[str, list[Verdict]] = {
+        c.id: [] for c in CONTRACTS.values() if PROOF in c.methods
+    }
+    for verdict in every:
+        by_contract.setdefault(verdict.contract, []).append(verdict)
+    report.results += [_proof_result(c, mine) for c, mine in by_contract.items()]
+    found = Counter(v.verdict for v in every)
+    told_seeds = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
+    report.lines.append(
+        f"proof: {len(every):,} obligations in {time.monotonic() - started:.1f} s: "
+        f"{', '.join(f'{n:,} {verdict}' for verdict, n in found.items())} "
+        f"(z3 {versions()['z3']}, {told_seeds})"
+    )
+
+
+def _proof_result(contract: str, mine: Sequence[Verdict]) -> Result:
+    found = Counter(v.verdict for v in mine)
+    counts = {"obligations": len(mine), **found}
+    seconds = sum(v.seconds for v in mine)
+    if found["refuted"]:
+        first = next(v for v in mine if v.verdict == "refuted")
+        return Result(contract, PROOF, "violated", counts, seconds, _refutation(first))
+    if found["unknown"]:
+        first = next(v for v in mine if v.verdict == "unknown")
+        says = f"the solver could not decide {first.obligation!r} for the rule {first.rule}"
+        return Result(contract, PROOF, "unknown", counts, seconds, says)
+    if not mine:  # nothing proved is not a proof
+        return Result(contract, PROOF, "unknown", counts, seconds, "no obligation speaks of it")
+    return Result(contract, PROOF, "proved", counts, seconds)
+
+
+def _refutation(verdict: Verdict) -> str:
+    def world(words: Mapping[str, str]) -> str:
+        return ", ".join(f"{word} {value}" for word, value in words.items()) or "any state"
+
+    return (
+        f"the rule {verdict.rule} breaks {verdict.obligation!r}: from {world(verdict.before)} it "
+        f"leads to {world(verdict.after)}"
+    )
+
+
+# -- on a manager --------------------------------------------------------------------------------
+
+
+def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) -> list[Found]:
+    """Drive the manager through every reachable case."""
+    from .tour import tour
+
+    with _driving(chosen):
+        result = tour(chosen.factory, progress=progress)
+    rules = len(result.rules)
+    counts = {
+        "cases": result.cases,
+        "states": result.states,
+        "operations": result.operations,
+        "rules": rules,
+    }
+    _judge(chosen, report, TOUR, counts, result.seconds, result.divergences)
+    missing = f"rules that never fired: {', '.join(result.missing_rules)}"
+    report.lines.append(
+        f"tour: {result.cases:,} cases, {result.states:,} states, {result.operations:,} operations "
+        f"in {result.seconds:.1f} s; {rules} rules fired"
+        + (f", {missing}" if result.missing_rules else "")
+    )
+    # a manager that lacks a call, or has gone wrong before, cannot be led everywhere
+    if result.missing_rules and not result.divergences and not chosen.lacks:
+        report.unreached.append(missing)
+    return result.divergences
+
+
+def by_runs(
+    chosen: Chosen, report: Report, *, examples: int, seed: int, progress: Progress | None = None
+) -> list[Found]:
+    """Drive the manager through random histories."""
+    from .machine import fuzz
+
+    with _driving(chosen):
+        result = fuzz(chosen.factory, examples=examples, seed=seed, progress=progress)
+    counts = {"examples": result.examples, "operations": result.operations, "seed": seed}
+    _judge(chosen, report, RUNS, counts, result.seconds, result.divergences)
+    report.lines.append(
+        f"runs: {result.examples:,} histories, {result.operations:,} operations in "
+        f"{result.seconds:.1f} s (hypothesis {versions()['hypothesis']}, seed {seed})"
+    )
+    return result.divergences
+
+
+@contextmanager
+def _driving(chosen: Chosen) -> Iterator[None]:
+    """What a user's manager raises where nothing was prepared for it is not our fault.
+
+    Tiers fail by the thousand on purpose; the shipped manager need not tell each time.
+    """
+    logger = logging.getLogger("tierproof")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    except Exception as error:
+        if raised_by(chosen, error):
+            raise UsageError(
+                f"{chosen.spec} could not be driven on: {told(error)}; only the calls of a step "
+                "may raise, and only ContractViolation"
+            ) from error
+        raise
+    finally:
+        logger.setLevel(level)
+
+
+def _judge(
+    chosen: Chosen,
+    report: Report,
+    method: str,
+    counts: Mapping[str, int],
+    seconds: float,
+    divergences: Sequence[Found],
+) -> None:
+    found = Counter(f.divergence.contract for f in divergences)
+    for contract in CONTRACTS.values():
+        if method in contract.methods:
+            verdict, says = _verdict(chosen, contract.id, method, found)
+            mine = {**counts, "divergences": found[contract.id]}
+            report.results.append(Result(contract.id, method, verdict, mine, seconds, says))
+
+
+def _verdict(chosen: Chosen, contract: str, method: str, found: Counter[str]) -> tuple[str, str]:
+    if contract not in chosen.claims:
+        return "not_claimed", ""
+    gap = chosen.known_gaps.get(contract)
+    if found[contract]:
+        return ("violated", "") if gap is None else ("expected_failure", gap)
+    missing = [p for p in CONTRACTS[contract].needs if p not in chosen.probes]
+    if missing:
+        return "not_observable", f"the manager has no probe {', '.join(missing)}"
+    missing = [call for call in NEEDED_CALLS.get(contract, ()) if call in chosen.lacks]
+    if missing:
+        return "not_observable", f"the manager has no {', '.join(missing)}"
+    if gap is not None and method == TOUR:  # the tour is the same every time, so it is strict
+        return "violated", f"it is kept now: take it out of known_gaps ({gap})"
+    return "holds", ""
+
+
+def add_counterexamples(
+    chosen: Chosen,
+    report: Report,
+    found: Mapping[str, Sequence[Found]],
+    progress: Progress | None = None,
+) -> None:
+    """Show each contract that the manager was found to break by its shortest history."""
+    by_method: dict[str, list[Found]] = defaultdict(list)
+    for method, several in found.items():
+        by_method[method] += several
+    with _driving(chosen):
+        report.counterexamples += gather(chosen, by_method, report.violated(), progress=progress)

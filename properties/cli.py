@@ -1,0 +1,233 @@
+"""The command line: options and exit codes; what a command does is in `commands_...`.
+
+Exit codes: 0 good; 1 a contract is broken, a page is stale or a mutant survived; 2 usage, could not
+run, or unknown; 3 our own fault (`tierproof._entry` adds it); 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tierproof import __version__
+
+from .generated_tests import FOLDER
+from .managers import SHIPPED, UsageError, resolve
+from .report import COULD_NOT, GOOD, INTERRUPTED, Report, writable, write_json
+from .terminal import Terminal
+
+ManagerOption = Annotated[
+    str,
+    typer.Option(
+        "--manager",
+        metavar="NAME",
+        help="What is checked: tierproof (the shipped manager), fault:NAME (a built-in faulty "
+        "one), or your own as module:factory or file.py:factory.",
+    ),
+]
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")
+]
+JunitOption = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write it as JUnit XML.")
+]
+ExamplesOption = Annotated[
+    int, typer.Option("--examples", metavar="N", min=1, help="How many random histories.")
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="S",
+        min=0,
+        help="Repeat the run that printed this seed; a new one if none.",
+    ),
+]
+FolderOption = Annotated[
+    Path,
+    typer.Option(
+        "--counterexamples", metavar="DIR", help="Where counterexamples go as pytest files."
+    ),
+]
+EXAMPLES = 300
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+bench = typer.Typer(help="Measure what the checks cost.", rich_markup_mode="rich")
+app.add_typer(bench, name="bench")
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Hold a tiered KV-cache offloading manager to proved contracts."""
+    if version:
+        typer.echo(f"tierproof {__version__}")
+        raise typer.Exit(GOOD)
+    _help_if_bare(context)
+
+
+@bench.callback(invoke_without_command=True)
+def bench_root(context: typer.Context) -> None:
+    """Measure what the checks cost."""
+    _help_if_bare(context)
+
+
+def _help_if_bare(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(GOOD)
+
+
+@app.command()
+def verify(
+    manager: ManagerOption = SHIPPED,
+    examples: ExamplesOption = EXAMPLES,
+    seed: SeedOption = None,
+    folder: FolderOption = FOLDER,
+    json: JsonOption = None,
+    junit: JunitOption = None,
+) -> None:
+    """Prove the table; tour and fuzz a manager: the main job."""
+    from . import commands_verify as commands
+
+    outputs, terminal = Outputs(json, junit), Terminal()
+    chosen = resolve(manager)
+    outputs.finish(
+        commands.verify(chosen, terminal, examples=examples, seed=seed, folder=folder), terminal
+    )
+
+
+@app.command()
+def prove(
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="Prove with N seeds of the solver.")
+    ] = 1,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="DIR", help="Write every obligation as SMT-LIB."),
+    ] = None,
+    json: JsonOption = None,
+    junit: JunitOption = None,
+) -> None:
+    """Prove the rule table for any number of keys, tiers, requests, slots and transfers."""
+    from . import commands_verify as commands
+
+    outputs, terminal = Outputs(json, junit), Terminal()
+    outputs.finish(commands.prove(terminal, seeds=seeds, export=export), terminal)
+
+
+@app.command()
+def tour(
+    manager: ManagerOption = SHIPPED,
+    folder: FolderOption = FOLDER,
+    json: JsonOption = None,
+    junit: JunitOption = None,
+) -> None:
+    """Drive a manager through every reachable case of the table."""
+    from . import commands_verify as commands
+
+    outputs, terminal = Outputs(json, junit), Terminal()
+    outputs.finish(commands.tour(resolve(manager), terminal, folder=folder), terminal)
+
+
+@app.command()
+def fuzz(
+    manager: ManagerOption = SHIPPED,
+    examples: ExamplesOption = EXAMPLES,
+    seed: SeedOption = None,
+    folder: FolderOption = FOLDER,
+    json: JsonOption = None,
+    junit: JunitOption = None,
+) -> None:
+    """Drive a manager through random histories, next to the reference model."""
+    from . import commands_verify as commands
+
+    outputs, terminal = Outputs(json, junit), Terminal()
+    chosen = resolve(manager)
+    outputs.finish(
+        commands.fuzz(chosen, terminal, examples=examples, seed=seed, folder=folder), terminal
+    )
+
+
+@app.command()
+def mutants(json: JsonOption = None, junit: JunitOption = None) -> None:
+    """Break the table and the manager in every way we know; each break must be noticed."""
+    from .commands_mutants import mutants as run
+
+    outputs, terminal = Outputs(json, junit), Terminal()
+    outputs.finish(run(terminal), terminal)
+
+
+@bench.command("verify")
+def bench_verify(
+    examples: ExamplesOption = EXAMPLES,
+    seed: SeedOption = None,
+    json: JsonOption = None,
+    junit: JunitOption = None,
+) -> None:
+    """Measure proof, tour and runs: time, memory, counts."""
+    from .commands_bench import bench_verify as run
+
+    outputs, terminal = Outputs(json, junit), Terminal()
+    outputs.finish(run(terminal, examples=examples, seed=seed), terminal)
+
+
+@app.command()
+def spec(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 if a page is stale.")
+    ] = False,
+    folder: Annotated[
+        Path, typer.Option("--folder", metavar="DIR", help="Where the pages are.")
+    ] = Path("docs"),
+    json: JsonOption = None,
+    junit: JunitOption = None,
+) -> None:
+    """Write the pages that are generated from the table and the contracts."""
+    from .commands_spec import spec as run
+
+    outputs, terminal = Outputs(json, junit), Terminal()
+    outputs.finish(run(folder, check=check), terminal)
+
+
+class Outputs:
+    """Where a report goes besides the terminal; refused at once where it could not be written."""
+
+    def __init__(self, json: Path | None, junit: Path | None) -> None:
+        self.json, self.junit = writable(json, "--json"), writable(junit, "--junit")
+
+    def finish(self, report: Report, terminal: Terminal) -> None:
+        """Show and write the report; the command ends with its exit code."""
+        terminal.show(report)
+        if self.json is not None:
+            write_json(report, self.json)
+        if self.junit is not None:
+            from .junit import write_junit
+
+            write_junit(report, self.junit)
+        raise typer.Exit(report.exit)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; faults of ours are raised."""
+    command = typer.main.get_command(app)
+    try:
+        command(args=None if args is None else list(args), prog_name="tierproof")
+    except SystemExit as ended:
+        code = ended.code
+        if code == INTERRUPTED:
+            print("tierproof: interrupted", file=sys.stderr)
+        return code if isinstance(code, int) else GOOD
+    except UsageError as mistake:
+        print(f"tierproof: {mistake}", file=sys.stderr)
+        return COULD_NOT
+    except KeyboardInterrupt:
+        print("tierproof: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return GOOD

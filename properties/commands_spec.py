@@ -1,0 +1,32 @@
+"""The command `spec`: write the generated pages, or say which are stale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .managers import UsageError
+from .pages import PAGES, why_stale
+from .report import Page, Report
+
+
+def spec(folder: Path, *, check: bool) -> Report:
+    """Write the pages of `folder`, or only look whether they are what they should be.
+
+    Raises:
+        UsageError: they cannot be written.
+    """
+    report = Report("spec")
+    for name, page in PAGES.items():
+        path, text = folder / name, page()
+        if check:
+            report.pages.append(Page(str(path), why_stale(path, text)))
+            continue
+        written = bool(why_stale(path, text))
+        if written:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise UsageError(f"{path} could not be written: {error.strerror}") from error
+        report.lines.append(f"{path} {'written' if written else 'is current'}")
+    return report

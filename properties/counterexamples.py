@@ -1,0 +1,227 @@
+"""Histories that a manager did not pass: in words, as data, replayed, and as a pytest file.
+
+The pytest file needs nothing but an installed `tierproof`, and fails as long as the manager it
+names breaks the same contract.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from ..model.operations import Operation, Setting
+from .contracts import CONTRACTS
+from .driver import Factory
+from .lockstep import Divergence, Lockstep
+from .managers import Chosen, resolve
+from .wording import plain, say, say_setting, say_submitted, say_value, together
+
+if TYPE_CHECKING:
+    from .found import Found
+
+MANAGER_VARIABLE = "TIERPROOF_MANAGER"
+LONG, FEW = 40, 5
+"""A history of more than 40 operations is shown without its middle: the first 5, the last 35."""
+SEARCH_SECONDS = 30.0
+"""For shortening all counterexamples of one command together."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One operation as it went, and what it started: jobs and operations by number."""
+
+    op: Operation
+    expected: Any
+    got: Any
+    starts: tuple[str, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        """Was another answer expected than was given?"""
+        return bool(self.expected != self.got)
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A history after which the manager `manager` breaks `contract`."""
+
+    contract: str
+    manager: str
+    methods: tuple[str, ...]
+    setting: Setting
+    shown: tuple[Shown, ...]
+    said: str
+    """What the manager did, and what it should have done."""
+    again: bool = True
+    """Did it break the same contract when the history was replayed?"""
+    file: Path | None = None
+
+    @property
+    def words(self) -> str:
+        """The contract in words."""
+        return CONTRACTS[self.contract].words
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """One entry for each method that found it."""
+        operations = [
+            {
+                "op": s.op.op,
+                "args": plain(s.op.args()),
+                "expected": plain(s.expected),
+                "got": plain(s.got),
+            }
+            for s in self.shown
+        ]
+        return [
+            {
+                "contract": self.contract,
+                "method": method,
+                "words": self.words,
+                "operations": operations,
+            }
+            for method in self.methods
+        ]
+
+    def lines(self, width: int = 100) -> list[str]:
+        """The history for a reader: numbered operations with what was answered."""
+        count = len(self.shown)
+        by = f", found by {together(self.methods)}" if self.methods else ""
+        operations = "one operation" if count == 1 else f"{count} operations"
+        told = [f"{self.contract} is broken by {self.manager} after {operations}{by}", ""]
+        told += _wrapped(f"The contract: {self.words}.", width)
+        told += _wrapped(f"To begin with: {say_setting(self.setting)}.", width)
+        told += [""]
+        room = max(len(say(s.op)) for s in self.shown)
+        for number, step in enumerate(self.shown, 1):
+            if count > LONG and FEW < number <= count - LONG + FEW:
+                if number == FEW + 1:
+                    told.append(f"       ... {count - LONG:,} operations, all of them in the file")
+                continue
+            answer = say_value(step.got)
+            if step.differs and number == count:
+                answer = f"{answer or 'nothing'}   (expected: {say_value(step.expected) or '-'})"
+            told.append(f"  {number:>3}. {say(step.op):<{room}}   {answer}".rstrip())
+            told += [f"       -> {start}" for start in step.starts]
+        told += ["", *_wrapped(f"What is wrong: {self.said}.", width)]
+        if not self.again:
+            told += _wrapped(
+                "Replayed, the manager did not do it again: it does not answer the same history in "
+                "the same way twice.",
+                width,
+            )
+        if self.file is not None:
+            told += [f"  As a test: {self.file}"]
+        return told
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return wrap(text, width, initial_indent="  ", subsequent_indent="    ")
+
+
+# -- replaying -----------------------------------------------------------------------------------
+
+
+def replay(
+    factory: Factory, setting: Setting, history: Iterable[Operation]
+) -> tuple[list[Shown], Divergence | None]:
+    """Drive a new manager through a history, as far as it goes well."""
+    lockstep = Lockstep(factory, setting)
+    told: list[Shown] = []
+    for op in history:
+        known = set(lockstep.state.operations)
+        try:
+            outcome = lockstep.do(op)
+        except Divergence as divergence:
+            told.append(Shown(op, divergence.expected, divergence.got))
+            return told, divergence
+        starts = [say_submitted(job) for job in outcome.submitted]
+        starts += [f"operation {n}" for n in outcome.state.operations if n not in known]
+        told.append(Shown(op, outcome.answer, outcome.answer, tuple(starts)))
+    return told, None
+
+
+def of_found(chosen: Chosen, found: Found, methods: Sequence[str]) -> Counterexample:
+    """What a search found, replayed on a new manager so that it is shown as it went."""
+    first = found.divergence
+    shown, second = replay(chosen.factory, found.setting, found.history)
+    again = second is not None and second.contract == first.contract
+    if not again:
+        shown = [Shown(op, expected, got) for op, expected, got in first.shown]
+    return Counterexample(
+        first.contract,
+        chosen.spec,
+        tuple(methods),
+        found.setting,
+        tuple(shown),
+        (second or first).said if again else first.said,
+        again,
+    )
+
+
+def gather(
+    chosen: Chosen,
+    found: Mapping[str, Sequence[Found]],
+    contracts: Iterable[str],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    seconds: float = SEARCH_SECONDS,
+) -> list[Counterexample]:
+    """For each contract the shortest history that shows it broken, whichever method found it."""
+    from .shortest import shortest
+
+    wanted = list(contracts)
+    deadline = time.monotonic() + seconds
+    told = []
+    for done, contract in enumerate(wanted):
+        if progress is not None:
+            progress(done, len(wanted))
+        mine = {
+            method: [f for f in several if f.contract == contract]
+            for method, several in found.items()
+        }
+        every = [f for several in mine.values() for f in several]
+        if not every:
+            continue
+        best = min(every, key=lambda f: len(f.history))
+        left = (deadline - time.monotonic()) / (len(wanted) - done)
+        if left > 0:
+            best = shortest(chosen.factory, best, limit_s=left)
+        told.append(of_found(chosen, best, [m for m, several in mine.items() if several]))
+    return told
+
+
+# -- as a test -----------------------------------------------------------------------------------
+
+
+def hold(
+    manager: str,
+    setting: Setting,
+    history: Sequence[Operation],
+    contract: str,
+    *,
+    beside: str | None = None,
+) -> None:
+    """Drive a manager through a history; what generated tests call.
+
+    The environment variable TIERPROOF_MANAGER names another manager for all of them.
+
+    Raises:
+        AssertionError: the manager breaks a contract in it.
+        UsageError: there is no such manager.
+    """
+    __tracebackhide__ = True
+    spec = os.environ.get(MANAGER_VARIABLE) or manager
+    chosen = resolve(spec, beside=Path(beside) if beside else None)
+    shown, divergence = replay(chosen.factory, setting, history)
+    if divergence is None:
+        return
+    found = divergence.contract
+    told = Counterexample(found, spec, (), setting, tuple(shown), divergence.said).lines()
+    if found != contract:
+        told.append(f"  (This history was written because {contract} was broken.)")
+    raise AssertionError("\n".join(told)) from None

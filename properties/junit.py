@@ -1,0 +1,79 @@
+"""A report as JUnit XML, the form that build servers show."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from .report import Report, Result, write
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no XML document may hold, not even escaped."""
+
+
+def write_junit(report: Report, path: Path) -> None:
+    """Write the report for a build server."""
+    root = ET.Element("testsuites", name="tierproof")
+    suite = ET.SubElement(root, "testsuite", name=f"tierproof {report.command}")
+    for result in report.results:
+        _case(suite, result.method, result.contract, result.seconds, *_of_result(report, result))
+    for m in report.mutants:
+        failed = ("failure", "no check noticed this mutant") if m.verdict == "survived" else ()
+        _case(suite, f"mutants.{m.set}", m.name, m.seconds, *failed)
+    for page in report.pages:
+        _case(suite, "pages", page.name, 0.0, *(("failure", page.stale) if page.stale else ()))
+    for reason in report.unreached:
+        _case(suite, "coverage", "everything is reached", 0.0, "error", reason)
+    for tag, plural in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(plural, str(len(suite.findall(f"testcase/{tag}"))))
+    suite.set("tests", str(len(suite)))
+    suite.set("time", f"{sum(_seconds(report).values()):.3f}")
+    for attribute in ("tests", "failures", "errors", "skipped", "time"):
+        root.set(attribute, suite.get(attribute, "0"))
+    ET.indent(root)
+    text = ET.tostring(root, encoding="unicode")
+    write(path, f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', "--junit")
+
+
+def _seconds(report: Report) -> dict[Any, float]:
+    """Contracts that one tour checked share its time, which is counted once."""
+    told: dict[Any, float] = {}
+    for r in report.results:
+        shared = r.method if r.method != "proof" else (r.method, r.contract)
+        told[shared] = max(told.get(shared, 0.0), r.seconds)
+    return told | {m.name: m.seconds for m in report.mutants}
+
+
+def _of_result(report: Report, result: Result) -> tuple[str, ...]:
+    if result.verdict == "violated":
+        told = [
+            "\n".join(c.lines())
+            for c in report.counterexamples
+            if c.contract == result.contract and result.method in c.methods
+        ]
+        return "failure", result.says or f"{result.contract} is broken", *told
+    if result.verdict == "unknown":
+        return "error", result.says or "unknown"
+    if result.verdict in ("not_claimed", "not_observable", "expected_failure", "skipped"):
+        said = result.verdict.replace("_", " ")
+        return "skipped", f"{said}: {result.says}" if result.says else said
+    return ()
+
+
+def _case(
+    suite: ET.Element,
+    group: str,
+    name: str,
+    seconds: float,
+    tag: str | None = None,
+    message: str = "",
+    *texts: str,
+) -> None:
+    case = ET.SubElement(
+        suite, "testcase", classname=f"tierproof.{group}", name=name, time=f"{seconds:.3f}"
+    )
+    if tag is not None:
+        told = ET.SubElement(case, tag, message=_NOT_XML.sub("?", message))
+        told.text = _NOT_XML.sub("?", "\n\n".join(texts)) or None

@@ -1,0 +1,307 @@
+"""Which manager is under test: from what a user writes after `--manager` to a factory that works.
+
+A user's own manager is tried once before anything is checked, so that a missing call or a wrong
+signature is told in one sentence instead of as a violated contract.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..impl.manager import TieredOffloadingManager
+from .contracts import CONTRACTS
+from .driver import BLOCK_BYTES, Factory
+from .under_test import OPTIONAL_CALLS, Clock, HandDrivenTier, ManagerUnderTest
+
+if TYPE_CHECKING:
+    from ..model.rules import Rule
+
+SHIPPED = "tierproof"
+BARE_FAULTS = ("retry_on_promotion", "submits_twice")
+"""The two faulty managers that answer to their bare names; all others are `fault:NAME`."""
+WAYS = "--manager takes tierproof, fault:NAME, module:factory or file.py:factory"
+FACTORY = "factory(*, slots, tiers, clock, block_bytes)"
+REQUIRED_CALLS = {
+    name: call
+    for name, call in vars(ManagerUnderTest).items()
+    if inspect.isfunction(call) and not name.startswith("_")
+}
+"""The calls that a manager must have, with the signatures of the protocol."""
+
+
+class UsageError(Exception):
+    """A user's mistake: one sentence that says what to write instead; exit code 2."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A manager to be held to the contracts."""
+
+    spec: str
+    """What the user wrote; writing it again gives the same manager."""
+    factory: Factory
+    ours: bool = True
+    """Built in (shipped, or a built-in fault), so the table is its specification or its break."""
+    rules: tuple[Rule, ...] | None = None
+    """The table mutation that a built-in faulty manager brings; None for the table as it is."""
+    claims: Collection[str] = tuple(CONTRACTS)
+    """Ids of the contracts that the manager claims to keep."""
+    known_gaps: Mapping[str, str] = field(default_factory=dict)
+    """Contracts that it claims and is known not to keep yet, each with the reason."""
+    probes: Collection[str] = ()
+    lacks: Collection[str] = ()
+    """Optional calls that it does not have."""
+
+
+def shipped(
+    *, slots: int, tiers: Sequence[Any], clock: Clock, block_bytes: int
+) -> TieredOffloadingManager:
+    """The production manager with its default settings."""
+    return TieredOffloadingManager(slots=slots, tiers=tiers, clock=clock, block_bytes=block_bytes)
+
+
+def resolve(spec: str = SHIPPED, *, beside: Path | None = None) -> Chosen:
+    """The manager that a user named.
+
+    `beside` is a file whose folder, and those above it, are searched as well as the current one
+    for a `file.py`: a counterexample is often run from elsewhere than where it was found.
+
+    Raises:
+        UsageError: there is no such manager, or it cannot be driven.
+    """
+    if spec == SHIPPED:
+        return _tried(Chosen(spec, shipped))
+    kind, colon, name = spec.partition(":")
+    if not colon and spec in BARE_FAULTS:
+        return _fault(spec, spec)
+    if colon and kind == "fault":
+        return _fault(spec, name)
+    if not colon:
+        raise UsageError(_unknown(spec))
+    where, _, attribute = spec.rpartition(":")
+    if not where or not attribute:
+        raise UsageError(f"{spec!r} does not name a factory; {WAYS}")
+    module = _module_of(where, beside)
+    return _tried(Chosen(spec, _factory_in(module, where, attribute), ours=False))
+
+
+# -- built in ------------------------------------------------------------------------------------
+
+
+def known_names() -> list[str]:
+    """The managers that have names."""
+    from .faults import FAULTS
+
+    others = sorted(name for name in FAULTS if name not in BARE_FAULTS)
+    return [SHIPPED, *BARE_FAULTS, *(f"fault:{name}" for name in others)]
+
+
+def _fault(spec: str, name: str) -> Chosen:
+    from .faults import FAULTS
+
+    if name not in FAULTS:
+        raise UsageError(_unknown(spec))
+    fault = FAULTS[name]
+    return _tried(Chosen(spec, fault.factory, rules=fault.rules))
+
+
+def _unknown(spec: str) -> str:
+    if spec.endswith(".py"):
+        return f"{spec!r} does not say which factory in the file: write {spec}:NAME"
+    names = known_names()
+    close = difflib.get_close_matches(spec, names, n=3, cutoff=0.5)
+    close += [n for n in names if n == f"fault:{spec}" and n not in close]
+    if close:
+        return f"there is no manager {spec!r}; did you mean {' or '.join(close)}?"
+    few = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    return f"there is no manager {spec!r}; the built-in ones are {few}; {WAYS}"
+
+
+# -- a user's own --------------------------------------------------------------------------------
+
+
+def _module_of(where: str, beside: Path | None) -> ModuleType:
+    if where.endswith(".py") or "/" in where:
+        return _module_in_file(where, beside)
+    if not all(part.isidentifier() for part in where.split(".")):
+        raise UsageError(f"{where!r} is not the name of a module; {WAYS}")
+    with _importing(where, Path.cwd()):
+        return importlib.import_module(where)
+
+
+def _module_in_file(where: str, beside: Path | None) -> ModuleType:
+    here = Path(where).expanduser()
+    folders = [Path.cwd(), *(beside.resolve().parents if beside and not here.is_absolute() else ())]
+    path = next((f / here for f in folders if (f / here).is_file()), None)
+    if path is None:
+        raise UsageError(f"there is no file {where!r} (looked in the folder {Path.cwd()})")
+    if path.suffix != ".py":
+        raise UsageError(f"{where!r} is not a Python file: its name must end in .py")
+    name = f"manager_under_test_{path.stem}"
+    described = importlib.util.spec_from_file_location(name, path)
+    assert described is not None
+    assert described.loader is not None
+    module = importlib.util.module_from_spec(described)
+    sys.modules[name] = module  # dataclasses and pickling look a class's module up by name
+    with _importing(where, path.resolve().parent):
+        described.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _importing(where: str, folder: Path) -> Iterator[None]:
+    """Import a user's module with `folder` on the path; what goes wrong is the user's to mend."""
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name and (where == error.name or where.startswith(f"{error.name}.")):
+            raise UsageError(
+                f"there is no module {where!r} that could be imported from {folder}; {WAYS}"
+            ) from None
+        raise UsageError(f"{where} could not be imported: {told(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{where} could not be imported: {told(error)}") from error
+
+
+def _factory_in(module: ModuleType, where: str, attribute: str) -> Factory:
+    found: Any = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            own = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
+            close = difflib.get_close_matches(attribute, own, n=3, cutoff=0.5)
+            hint = f"; did you mean {where}:{close[0]}?" if close else ""
+            raise UsageError(f"{where} has no {attribute!r}{hint}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UsageError(
+            f"{where}:{attribute} is {_a(found)} and cannot be called; name a class or a function "
+            f"{FACTORY} that returns a manager"
+        )
+    _must_accept(found, f"{where}:{attribute}", FACTORY, slots=2, tiers=(), clock=0, block_bytes=64)
+    return found  # type: ignore[no-any-return]  # anything callable
+
+
+def _must_accept(call: Any, name: str, wanted: str, *args: object, **named: object) -> None:
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):  # written in C, say: calling it will tell
+        return
+    try:
+        signature.bind(*args, **named)
+    except TypeError as error:
+        raise UsageError(
+            f"{name} must accept {wanted}, and it is {name.rpartition(' ')[2]}{signature}: {error}"
+        ) from None
+
+
+def _tried(chosen: Chosen) -> Chosen:
+    """Build one manager and see whether it can be driven, what it claims, what it shows."""
+    tier = HandDrivenTier("t0")
+    spec = chosen.spec
+    with _trying(f"{spec} could not build a manager"):
+        manager = chosen.factory(slots=2, tiers=(tier,), clock=lambda: 0.0, block_bytes=BLOCK_BYTES)
+    missing = [name for name in REQUIRED_CALLS if not callable(getattr(manager, name, None))]
+    if missing:
+        raise UsageError(
+            f"{spec} returned {_a(manager)}, which has no {', no '.join(missing)}; return a "
+            "manager with the calls of tierproof.properties.under_test.ManagerUnderTest"
+        )
+    for name, call in REQUIRED_CALLS.items():
+        _, *parameters = inspect.signature(call).parameters.values()
+        least = [p.name for p in parameters if p.default is inspect.Parameter.empty]
+        _must_accept(
+            getattr(manager, name), f"{spec}: {name}", f"{name}({', '.join(least)})", *least
+        )
+    if getattr(tier, "_arena", None) is None:
+        raise UsageError(
+            f"{spec} built a manager that did not call attach(arena) on the tiers that it was given"
+        )
+    # the lockstep is not prepared for these three to raise, so a manager that never works is
+    # found out here
+    for name in ("take_events", "has_pending_work", "probe"):
+        if callable(getattr(manager, name, None)):
+            with _trying(f"{spec}: {name}() failed"):
+                getattr(manager, name)()
+    find = getattr(manager, "probe", None)
+    probe = find() if callable(find) else None
+    return replace(
+        chosen,
+        claims=_ids(manager, "claims", spec, tuple(CONTRACTS)),
+        known_gaps=dict(_ids(manager, "known_gaps", spec, {})),
+        probes=tuple(name for name in dir(probe) if name[0] != "_") if probe is not None else (),
+        lacks=tuple(n for n in OPTIONAL_CALLS if not callable(getattr(manager, n, None))),
+    )
+
+
+@contextmanager
+def _trying(what: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise UsageError(f"{what}: {told(error)}") from error
+
+
+def _ids(manager: Any, attribute: str, spec: str, default: Any) -> Any:
+    said = getattr(manager, attribute, default)
+    if callable(said) or isinstance(said, str) or not isinstance(said, Collection):
+        kind = "a collection of contract ids" if attribute == "claims" else "a dict: id -> reason"
+        raise UsageError(f"{spec}: {attribute} must be {kind}, not {_a(said)}")
+    for name in said:
+        if name not in CONTRACTS:
+            close = difflib.get_close_matches(str(name), CONTRACTS, n=1, cutoff=0.3)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise UsageError(f"{spec}: {attribute} names {name!r}, which is no contract{hint}")
+    if attribute == "known_gaps" and not isinstance(said, Mapping):
+        raise UsageError(f"{spec}: known_gaps must be a dict: id -> reason, not {_a(said)}")
+    return said
+
+
+# -- telling -------------------------------------------------------------------------------------
+
+
+def _a(thing: object) -> str:
+    name = type(thing).__name__
+    return "None" if thing is None else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def told(error: BaseException) -> str:
+    """An exception in one line, with the place in the user's code where it was raised."""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, SyntaxError):
+        return f"{said}" if "line" in said else f"{said} (line {error.lineno})"
+    last = next(iter(reversed(list(_foreign(error)))), None)
+    return said if last is None else f"{said} ({Path(last.filename).name}, line {last.lineno})"
+
+
+_KIT = frozenset({"click", "hypothesis", "pluggy", "pytest", "rich", "tierproof", "typer", "z3"})
+
+
+def _foreign(error: BaseException) -> Iterator[traceback.FrameSummary]:
+    """The frames of code that is neither ours, nor the kit's, nor Python's."""
+    for (frame, line), summary in zip(
+        traceback.walk_tb(error.__traceback__),
+        traceback.extract_tb(error.__traceback__),
+        strict=True,
+    ):
+        del line
+        top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if top not in _KIT and top not in sys.stdlib_module_names and top != "importlib":
+            yield summary
+
+
+def raised_by(chosen: Chosen, error: BaseException) -> bool:
+    """Did the manager under test raise this where nothing was prepared for it?"""
+    return not chosen.ours and any(True for _ in _foreign(error))

@@ -1,0 +1,207 @@
+"""What a command found out: contract by contract and method by method, in words and as data.
+
+A contract that a method cannot check has no result for it; one that it should check and could not
+has a verdict that says why. Nothing is left out silently.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tierproof import __version__
+
+from .contracts import VERSION as CONTRACTS_VERSION
+from .managers import UsageError
+
+if TYPE_CHECKING:
+    from .counterexamples import Counterexample
+
+SCHEMA = "tierproof.report/1"
+METHODS = ("proof", "tour", "runs", "exhaustive", "replay")
+VERDICTS = (
+    "proved",
+    "holds",
+    "violated",
+    "unknown",
+    "not_claimed",
+    "not_observable",
+    "expected_failure",
+    "skipped",
+)
+GOOD, VIOLATED, COULD_NOT, OUR_FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes: 2 is usage, could not run, and `unknown`."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A verdict on one contract by one method.
+
+    `seconds` is what the check took that gave the verdict; contracts that one tour checks together
+    share it. `says` is the reason of a verdict that is neither proved nor holds.
+    """
+
+    contract: str
+    method: str
+    verdict: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A generated page, and why it is stale; empty when it is not."""
+
+    name: str
+    stale: str = ""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A figure of a benchmark, with the goal that it should not exceed."""
+
+    what: str
+    value: float
+    unit: str
+    goal: float | None = None
+
+
+@dataclass
+class Report:
+    """Everything that one command found out."""
+
+    command: str
+    manager: str | None = None
+    proof_of: str = "the table"
+    """What the proof speaks of: never of a manager's code."""
+    results: list[Result] = field(default_factory=list)
+    counterexamples: list[Counterexample] = field(default_factory=list)
+    mutants: list[Any] = field(default_factory=list)
+    """Fates of mutants (`mutants.Fate`)."""
+    pages: list[Page] = field(default_factory=list)
+    measures: list[Measure] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    """Counts and circumstances, one line each, for whoever reads the terminal."""
+    unreached: list[str] = field(default_factory=list)
+    """Reasons for which a green tour would not mean what it should."""
+
+    @property
+    def exit(self) -> int:
+        """The exit code; a violation outweighs what stayed unknown."""
+        verdicts = {r.verdict for r in self.results}
+        survived = any(m.verdict == "survived" for m in self.mutants)
+        if "violated" in verdicts or survived or any(p.stale for p in self.pages):
+            return VIOLATED
+        return COULD_NOT if "unknown" in verdicts or self.unreached else GOOD
+
+    def of(self, contract: str, method: str) -> Result | None:
+        """The result of a contract by a method; None where the method does not apply."""
+        found = (r for r in self.results if (r.contract, r.method) == (contract, method))
+        return next(found, None)
+
+    def methods(self) -> list[str]:
+        """The methods that were used, in their usual order."""
+        used = {r.method for r in self.results}
+        return [m for m in METHODS if m in used]
+
+    def contracts(self) -> list[str]:
+        """The contracts with a result, in the order in which they came up."""
+        return list(dict.fromkeys(r.contract for r in self.results))
+
+    def violated(self) -> list[str]:
+        """The contracts that some method found violated."""
+        return list(dict.fromkeys(r.contract for r in self.results if r.verdict == "violated"))
+
+    def tally(self, method: str) -> Counter[str]:
+        """How many contracts got each verdict by a method."""
+        return Counter(r.verdict for r in self.results if r.method == method)
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as data; `schema` names its form."""
+        data: dict[str, Any] = {
+            "schema": SCHEMA,
+            "command": self.command,
+            "exit": self.exit,
+            "versions": versions(),
+            "manager": self.manager,
+            "results": [
+                {
+                    "contract": r.contract,
+                    "method": r.method,
+                    "verdict": r.verdict,
+                    "counts": dict(r.counts),
+                    "seconds": round(r.seconds, 3),
+                }
+                for r in self.results
+            ],
+            "counterexamples": [c for found in self.counterexamples for c in found.as_json()],
+            "mutants": [
+                {
+                    "set": m.set,
+                    "name": m.name,
+                    "verdict": m.verdict,
+                    "killer": m.killer,
+                    "contract": m.contract,
+                    "operations": m.operations,
+                    "seconds": round(m.seconds, 3),
+                }
+                for m in self.mutants
+            ],
+        }
+        if self.measures:  # of `bench` only
+            data["measures"] = [
+                {"what": m.what, "value": round(m.value, 3), "unit": m.unit, "goal": m.goal}
+                for m in self.measures
+            ]
+        return data
+
+
+def versions() -> dict[str, str]:
+    """What a verdict depends on besides the code under test."""
+    found = {"python": platform.python_version(), "tierproof": __version__}
+    for name, package in (("z3", "z3-solver"), ("cvc5", "cvc5"), ("hypothesis", "hypothesis")):
+        try:
+            found[name] = version(package)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return {**found, "contracts": CONTRACTS_VERSION}
+
+
+def writable(path: Path | None, option: str) -> Path | None:
+    """Refuse a file that could not be written, before an hour of work and not after it.
+
+    Raises:
+        UsageError: `path` is a folder, or lies in none.
+    """
+    if path is None:
+        return None
+    if path.is_dir():
+        raise UsageError(f"{option} {path}: that is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}; make it first")
+    return path
+
+
+def write(path: Path, text: str, option: str) -> None:
+    """Write a whole file.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{option} {path}: could not be written: {error.strerror}") from error
+
+
+def write_json(report: Report, path: Path) -> None:
+    """Write the report for a program to read."""
+    text = json.dumps(report.as_json(), indent=2, ensure_ascii=False)
+    write(path, text + "\n", "--json")

@@ -1,0 +1,156 @@
+"""What a person at a terminal sees: tables, counterexamples, progress bars."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from .report import VIOLATED, Measure, Report
+
+Step = Callable[[int, int], None]
+"""Called with how much is done and how much there is."""
+
+STYLES = {
+    "proved": "green",
+    "holds": "green",
+    "violated": "bold red",
+    "unknown": "bold magenta",
+    "expected_failure": "yellow",
+    "not_claimed": "dim",
+    "not_observable": "dim",
+    "skipped": "dim",
+    "killed": "green",
+    "equivalent": "dim",
+    "survived": "bold red",
+}
+NOTHING = "–"  # noqa: RUF001  # the method does not apply to the contract
+
+
+class Terminal(Console):
+    """Standard output, wide enough for our tables where it is a pipe or a file."""
+
+    def __init__(self) -> None:
+        piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+        super().__init__(highlight=False, width=100 if piped else None)
+
+    def on_broken_pipe(self) -> None:
+        """Go on silently: the exit code is the verdict, whoever has stopped reading."""
+        self.quiet = True
+        with open(os.devnull, "w") as devnull:
+            os.dup2(devnull.fileno(), sys.stdout.fileno())
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print one line, as it is."""
+        self.print(Text(text, style=style), soft_wrap=True)
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Step]:
+        """A progress bar on a terminal, nothing elsewhere."""
+        bar = Progress(
+            TextColumn(f"{what:<16}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self,
+            transient=True,
+            disable=not self.is_terminal,
+        )
+        with bar:
+            task = bar.add_task(what, total=None)
+
+            def step(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
+
+            yield step
+
+    def show(self, report: Report) -> None:
+        """Print everything that a command found out."""
+        if report.results:
+            self.print(contracts_table(report))
+        if report.mutants:
+            self.print(mutants_table(report))
+        if report.measures:
+            self.print(measures_table(report.measures))
+        for line in report.lines:
+            self.say(line)
+        for reason in report.unreached:
+            self.say(f"not everything was reached: {reason}", "bold magenta")
+        for result in report.results:
+            if result.says and result.verdict not in ("proved", "holds"):
+                style = STYLES[result.verdict]
+                self.say(f"{result.contract}, {result.method}: {result.says}", style)
+        for found in report.counterexamples:
+            self.say("")
+            first, *rest = found.lines(min(self.width, 100))
+            self.say(first, "bold red")
+            for line in rest:
+                self.say(line)
+        for page in report.pages:
+            self.say(page.stale or f"{page.name} is current", "bold red" if page.stale else "")
+
+
+def contracts_table(report: Report) -> Table:
+    """One row for each contract, one column for each method."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("contract", no_wrap=True)
+    methods = report.methods()
+    for method in methods:
+        table.add_column(f"proof of {report.proof_of}" if method == "proof" else method)
+    for contract in report.contracts():
+        cells = []
+        for method in methods:
+            result = report.of(contract, method)
+            verdict = result.verdict if result else NOTHING
+            cells.append(Text(verdict.replace("_", " "), style=STYLES.get(verdict, "dim")))
+        table.add_row(contract, *cells)
+    return table
+
+
+def mutants_table(report: Report) -> Table:
+    """One row for each mutant of production; those of the table are counted by killer."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("set", "mutant", "verdict", "by", "contract", "operations", "seconds"):
+        right = name in ("operations", "seconds")
+        table.add_column(name, justify="right" if right else "left")
+    for m in report.mutants:
+        if m.set == "table" and m.verdict == "killed":
+            continue
+        operations = str(m.operations) if m.operations else ""
+        verdict = Text(m.verdict, style=STYLES.get(m.verdict, ""))
+        row = (m.set, m.name, verdict, m.killer or "", m.contract or "", operations)
+        table.add_row(*row, f"{m.seconds:.2f}")
+    return table
+
+
+def measures_table(measures: list[Measure]) -> Table:
+    """The figures of a benchmark next to their goals."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("measured")
+    table.add_column("value", justify="right")
+    table.add_column("goal", justify="right")
+    for m in measures:
+        goal = "" if m.goal is None else f"< {m.goal:g} {m.unit}"
+        missed = m.goal is not None and m.value >= m.goal
+        digits = 0 if float(m.value).is_integer() else 2
+        value = Text(f"{m.value:,.{digits}f} {m.unit}", style="bold red" if missed else "")
+        table.add_row(m.what, value, goal)
+    return table
+
+
+def conclusion(report: Report) -> str:
+    """One sentence for the end of a check of a manager."""
+    who = report.manager
+    if report.exit == VIOLATED:
+        broken = report.violated()
+        return f"{who} breaks {', '.join(broken)}"
+    if report.exit:
+        return f"{who} was not found to break a contract, but not everything could be decided"
+    return f"{who} keeps every contract that was checked"

@@ -1,0 +1,217 @@
+"""What a user types wrongly is told in one sentence; every command ends with its exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMANDS = ["verify", "prove", "tour", "fuzz", "mutants", "spec", "bench"]
+
+
+def assert_told(done, *words):
+    assert done.code == 2, done.out + done.err
+    assert "Traceback" not in done.err
+    assert done.err.startswith("tierproof: ")
+    assert done.err.count("\n") == 1, f"not one sentence: {done.err}"
+    for word in words:
+        assert word in done.err, f"{word!r} is not in: {done.err}"
+
+
+def test_without_a_command_help_is_printed(run):
+    done = run()
+    assert done.code == 0
+    assert all(command in done.out for command in COMMANDS)
+
+
+def test_bench_alone_prints_its_help(run):
+    assert run("bench").code == 0
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "bench verify"])
+def test_every_command_has_help(run, command):
+    done = run(*command.split(), "--help")
+    assert done.code == 0
+    assert "--json" in done.out or command == "bench"
+
+
+def test_the_version_is_printed(run):
+    assert run("--version").out.startswith("tierproof 0.")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("verfy",), ("verify", "--bogus"), ("fuzz", "--examples", "0"), ("fuzz", "--seed", "x")],
+)
+def test_a_wrong_command_or_option_is_refused(run, args):
+    done = run(*args)
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    assert done.err
+
+
+def test_an_unknown_manager_is_told_with_the_known_ones(run):
+    assert_told(run("tour", "--manager", "mine"), "mine", "tierproof", "submits_twice", "fault:")
+
+
+def test_a_misspelt_manager_is_told_with_the_close_one(run):
+    assert_told(run("tour", "--manager", "retry_on_promotoin"), "retry_on_promotion")
+
+
+def test_a_fault_without_its_prefix_is_told_with_it(run):
+    assert_told(run("tour", "--manager", "keeps_claim"), "fault:keeps_claim")
+
+
+def test_an_unknown_fault_is_told_with_the_close_one(run):
+    assert_told(run("tour", "--manager", "fault:keeps_clam"), "fault:keeps_claim")
+
+
+FACTORY = "def build(*, slots, tiers, clock, block_bytes):\n    {}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "spec", "words"),
+    [
+        (None, "mine.py:build", ["no file", "mine.py"]),
+        (None, "my.module:build", ["no module", "my.module"]),
+        ("", "mine.py", ["which factory", "mine.py:NAME"]),
+        ("", "mine.py:", ["does not name a factory"]),
+        ("", "mine.py:build", ["no 'build'"]),
+        ("def build(*, slots): ...", "mine.py:biuld", ["did you mean mine.py:build"]),
+        ("build = 3", "mine.py:build", ["int", "cannot be called"]),
+        ("def build(size): ...", "mine.py:build", ["slots, tiers, clock, block_bytes", "(size)"]),
+        (FACTORY.format("return None"), "mine.py:build", ["None", "no lookup"]),
+        (FACTORY.format("return 'a manager'"), "mine.py:build", ["str", "no lookup"]),
+        (FACTORY.format("raise OSError('no GPU')"), "mine.py:build", ["OSError: no GPU", "line 2"]),
+        ("import no_such_thing", "mine.py:build", ["no_such_thing"]),
+        ("def build(:", "mine.py:build", ["SyntaxError", "line 1"]),
+        ("raise SystemExit(3)", "mine.py:build", ["SystemExit"]),
+        (
+            "from tierproof import TieredOffloadingManager\n"
+            "class Mine(TieredOffloadingManager):\n"
+            "    def lookup(self, key): ...",
+            "mine.py:Mine",
+            ["lookup(key, request)", "lookup(key)"],
+        ),
+        (
+            "from tierproof import TieredOffloadingManager\n"
+            "class Mine(TieredOffloadingManager):\n"
+            "    def take_events(self): raise KeyError('events')",
+            "mine.py:Mine",
+            ["take_events", "KeyError", "line 3"],
+        ),
+        (
+            "from tierproof import TieredOffloadingManager\n"
+            "class Mine(TieredOffloadingManager):\n"
+            "    claims = ('L2-until-read',)",
+            "mine.py:Mine",
+            ["claims", "L2-until-read", "did you mean L"],
+        ),
+        (
+            "from tierproof import TieredOffloadingManager\n"
+            "class Mine(TieredOffloadingManager):\n"
+            "    known_gaps = ['L3-until-read']",
+            "mine.py:Mine",
+            ["known_gaps", "a dict"],
+        ),
+    ],
+)
+def test_a_manager_that_cannot_be_driven_is_told_in_a_sentence(run, tmp_path, source, spec, words):
+    if source is not None:
+        (tmp_path / "mine.py").write_text(source)
+    assert_told(run("verify", "--manager", spec), *words)
+
+
+def test_a_manager_that_goes_wrong_later_is_not_called_our_fault(run, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from tierproof import TieredOffloadingManager\n"
+        "class Mine(TieredOffloadingManager):\n"
+        "    asked = 0\n"
+        "    def has_pending_work(self):\n"
+        "        Mine.asked += 1\n"
+        "        return False if Mine.asked < 3 else 1 / 0\n"
+    )
+    assert_told(run("tour", "--manager", "mine.py:Mine"), "ZeroDivisionError", "mine.py, line 6")
+
+
+@pytest.mark.parametrize("option", ["--json", "--junit"])
+def test_an_output_that_cannot_be_written_is_told_before_any_work(run, stand, tmp_path, option):
+    stand.raises = AssertionError("work was done")
+    assert_told(run("tour", option, tmp_path / "nowhere" / "x"), option, "no folder")
+    assert_told(run("tour", option, tmp_path), option, "folder")
+
+
+def test_a_counterexample_folder_that_is_a_file_is_told(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file"
+    done = run("tour", "--manager", "retry_on_promotion", "--counterexamples", folder)
+    assert_told(done, "--counterexamples")
+
+
+def test_an_interrupt_ends_with_130(run, stand):
+    stand.raises = KeyboardInterrupt()
+    done = run("tour")
+    assert done.code == 130
+    assert done.err == "tierproof: interrupted\n"
+
+
+def test_a_fault_of_ours_ends_with_3_and_a_traceback(run_entry, stand):
+    stand.raises = RuntimeError("a bug")
+    done = run_entry("tour")
+    assert done.code == 3
+    assert "RuntimeError: a bug" in done.err
+
+
+def test_a_missing_library_of_the_kit_is_named(run_entry, stand):
+    stand.raises = ModuleNotFoundError("No module named 'z3'", name="z3")
+    done = run_entry("tour")
+    assert done.code == 2
+    assert "tierproof[kit]" in done.err
+
+
+def start(*args, **more):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tierproof", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+def test_ctrl_c_in_the_real_command_ends_with_130(tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import time, pathlib\n"
+        "def build(*, slots, tiers, clock, block_bytes):\n"
+        "    pathlib.Path('started').touch()\n"
+        "    time.sleep(60)\n"
+    )
+    process = start("tour", "--manager", "slow.py:build", cwd=tmp_path)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert errors == "tierproof: interrupted\n"
+
+
+def test_a_reader_that_has_gone_away_changes_no_exit_code(tmp_path):
+    process = start("spec", "--check", cwd=tmp_path)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    errors = process.stderr.read()
+    process.wait(timeout=30)
+    assert process.returncode == 1, errors
+    assert errors == ""
+
+
+def test_into_a_pipe_goes_plain_text(tmp_path):
+    process = start("spec", "--check", cwd=tmp_path, env={**os.environ, "TERM": "xterm-256color"})
+    out, errors = process.communicate(timeout=30)
+    assert errors == ""
+    assert "missing" in out
+    assert "\x1b" not in out
