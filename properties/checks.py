@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .proof import Verdict
 
 Progress = Callable[[int, int], None]
+PROOF_WORKERS = min(4, os.cpu_count() or 1)
 NEEDED_CALLS = {"R1-reset": ("reset_cache", "on_reset_flushed")}
 """Optional calls without which a manager cannot be held to a contract at all."""
 
@@ -39,7 +40,7 @@ def by_proof(chosen: Chosen | None, report: Report, *, seeds: Sequence[int] = (0
     started = time.monotonic()
     every: list[Verdict] = []
     for seed in seeds:
-        every += prove(rules, seed=seed, workers=min(4, os.cpu_count() or 1))
+        every += prove(rules, seed=seed, workers=PROOF_WORKERS)
     by_contract: dict[str, list[Verdict]] = {
         c.id: [] for c in CONTRACTS.values() if PROOF in c.methods
     }

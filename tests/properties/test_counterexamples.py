@@ -32,7 +32,6 @@ class Flaky(Retry):
         better = super(Retry, self).lookup(key, request)
         return better if self.number > 2 else LookupResult.RETRY
 """
-SETTING = Setting(tiers=(TierSetting("t0", has=("k0",)),))
 HISTORY = (
     ops.PrepareStore(("k1",), "r0"),
     ops.CompleteStore(1),
@@ -55,6 +54,7 @@ def mine(tmp_path, monkeypatch):
 def found(mine):
     chosen = mine("Retry")
     _, divergence = replay(chosen.factory, SETTING, HISTORY)
+    assert divergence is not None
     return of_found(chosen, Found(SETTING, divergence, "tour"), ("tour", "runs"))
 
 
