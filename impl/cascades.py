@@ -7,7 +7,7 @@ store job ends.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 
 from .blocks import Block
@@ -56,8 +56,8 @@ class Cascades:
             self._offer_now(secondary, blocks, request)
 
     def offer_whole(self, present: Iterable[Block], request: Request) -> None:
-        """A whole request's blocks that are in the primary tier already: offered to the tiers that
-        asked for it, or parked until their write ends."""
+        """The blocks in the primary tier of a request that some tier wants whole: offered to the
+        tiers that do, or parked until their write ends."""
         resident = []
         for block in present:
             if block.phase is RESIDENT:
@@ -120,32 +120,27 @@ class Cascades:
                 secondary.pressed = False
 
     def _startable(self, secondary: Secondary) -> list[tuple[Block, Owed]]:
-        """The due cascades that may start now, oldest first, their slots pinned.
-
-        When the share of cascades is used up, only blocks that are being sent elsewhere can start:
-        then those are looked at, not all that is due.
-        """
-        primary, due = self._primary, secondary.due
+        """The due cascades that start now, oldest first, their slots pinned."""
         starting = []
-        for block, owed in due.items():
-            if len(primary.sending) >= primary.berths:
-                rest = [(b, due[b]) for b in primary.sending if b in due]
-                rest = [pair for pair in rest if pair[1].order >= owed.order]
-                rest.sort(key=lambda pair: pair[1].order)
-                break
-            if self._may_start(secondary, block, owed):
-                primary.pin_to_send(block)
-                starting.append((block, owed))
-        else:
-            rest = []
-        for block, owed in rest:
-            if self._may_start(secondary, block, owed):
-                primary.pin_to_send(block)
+        for block, owed in self._with_berth(secondary):
+            if owed.not_in_step < self._step.number and block.key not in secondary.cascading:
+                self._primary.pin_to_send(block)
                 starting.append((block, owed))
         return starting
 
-    def _may_start(self, secondary: Secondary, block: Block, owed: Owed) -> bool:
-        return owed.not_in_step < self._step.number and block.key not in secondary.cascading
+    def _with_berth(self, secondary: Secondary) -> Iterator[tuple[Block, Owed]]:
+        """Due cascades that the share allows, oldest first.
+
+        Once the share is used up only blocks that are being sent elsewhere can start: then those
+        are looked at, not all that is due.
+        """
+        sending, due = self._primary.sending, secondary.due
+        for block, owed in due.items():
+            if len(sending) >= self._primary.berths:
+                rest = [(b, due[b]) for b in sending if b in due and due[b].order >= owed.order]
+                yield from sorted(rest, key=lambda pair: pair[1].order)
+                return
+            yield block, owed
 
     # -- jobs -------------------------------------------------------------------------------------
 
@@ -256,11 +251,10 @@ class Cascades:
     # -- parked offers, eviction, reset -----------------------------------------------------------
 
     def _park(self, block: Block, request: Request) -> None:
-        if request.whole:
-            parked = self.parked.setdefault(block, {})
-            if request not in parked:
-                parked[request] = None
-                request.parked += 1
+        parked = self.parked.setdefault(block, {})
+        if request not in parked:
+            parked[request] = None
+            request.parked += 1
 
     def unpark(self, block: Block) -> None:
         """The block's write has ended or is overdue: whoever parked an offer on it is let go.

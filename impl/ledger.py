@@ -97,7 +97,7 @@ class CountedLookups:
             totals.lookup_sync.observe(seconds)
         if answer is not MISS:
             totals.lookup_hits += 1
-        elif self._lookups.reason is not None:
+        else:
             totals.lookup_misses[self._lookups.reason] += 1
 
     def close(self, request: Request) -> None:

@@ -39,7 +39,7 @@ class Lookups:
         self._step = step
         self.held = False
         """Whether promotions wait for the flush of a reset."""
-        self.reason: MissReason | None = None
+        self.reason = MissReason.ABSENT
         """Why the last MISS."""
 
     def decide(self, key: Key, block: Block | None, request: Request) -> LookupResult:

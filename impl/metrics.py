@@ -28,11 +28,6 @@ class Histogram:
         self.counts[bisect_left(SECONDS, seconds)] += 1
         self.total += max(0.0, seconds)
 
-    @property
-    def count(self) -> int:
-        """How many durations were observed."""
-        return sum(self.counts)
-
 
 class TierTotals:
     """What one secondary tier has done since the manager was made."""

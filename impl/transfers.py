@@ -140,16 +140,19 @@ class Transfers:
 
     def _absorb(self, secondary: Secondary, report: JobReport) -> None:
         """Act on one report, or refuse it as a whole: a faulty tier must not stop serving."""
+        if not _is_report(report):
+            self._refuse(secondary, "something that is no JobReport with a set of keys")
+            return
         load = secondary.loads.get(report.job_id)
-        job = load if load is not None else secondary.sends.get(report.job_id)
+        job = secondary.sends.get(report.job_id) if load is None else load
         if job is None:
             self._refuse(secondary, "a job that is unknown or was reported before")
         elif not job.blocks.keys() >= report.landed:
             self._refuse(secondary, "a key that is not in the job")
-        elif load is not None:
-            self._end_load(load, report)
-        elif job is not None:
-            self._cascades.end(secondary.sends[report.job_id], report)
+        elif isinstance(job, Load):
+            self._end_load(job, report)
+        else:
+            self._cascades.end(job, report)
 
     def _refuse(self, secondary: Secondary, what: str) -> None:
         self._totals.contract_violations += 1
@@ -304,3 +307,12 @@ class Transfers:
 
 def _id(operation: LoadOperation | StoreOperation | int) -> int:
     return operation if isinstance(operation, int) else operation.operation_id
+
+
+def _is_report(report: object) -> bool:
+    return (
+        isinstance(report, JobReport)
+        and isinstance(report.job_id, int)
+        and isinstance(report.landed, frozenset | set)
+        and isinstance(report.seconds, int | float)
+    )

@@ -232,7 +232,9 @@ class Rig:
         self.notice()
 
     def notice(self) -> None:
-        """A step in which nothing is asked: completions are absorbed, deadlines expire."""
+        """A whole step in which nothing is asked: completions are absorbed, deadlines expire."""
+        if self.manager._step.begun:
+            self.step()
         self.step()
 
     def settle(self) -> None:
