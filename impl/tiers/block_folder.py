@@ -10,8 +10,9 @@ container do not matter. Sweeping removes the folders whose lock can be had.
 
 With a capacity every file is reserved before it is written: under the folder's lock, older blocks
 make room, the temporary is created at its full length and the bytes are counted. So files and
-temporaries of all processes together stay within the capacity at every instant. A counted byte can
-only be too many (a killed writer, a file removed by hand); a rescan puts that right.
+temporaries of all processes together stay within the capacity at every instant. After a writer was
+killed, or files were removed by hand, the count is too high until somebody finds no room for it or
+starts, and counts anew. (Files that are put there by hand are counted at the next start.)
 """
 
 from __future__ import annotations
