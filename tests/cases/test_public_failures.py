@@ -1,0 +1,620 @@
+"""Public failures of systems of this kind, as cases (shared/cases/public-cases.md) for the manager.
+
+Where the semantics of this project differ from a report, the right outcome is the one that the
+semantics give, and the test says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+
+import pytest
+
+from tierproof import ContractViolation, MissReason
+from tierproof.impl.tiers.base import Claim, JobReport
+
+from .support import HIT, HIT_PENDING, MISS, RETRY, Rig, ScriptedTier, payload
+
+
+def test_B01_a_waiting_queue_that_promotes_leaves_room_for_stores():
+    rig = Rig(slots=4)
+    one, two, running = rig.request("R1"), rig.request("R2"), rig.request("R0")
+    a, b = [f"a{n}" for n in range(1, 5)], [f"b{n}" for n in range(1, 5)]
+    rig.tier.has(*a, *b)
+    answers = rig.lookup(one, *a)
+    assert answers == [HIT_PENDING, HIT_PENDING, MISS, MISS]
+    assert rig.lookup(two, *b) == [MISS] * 4, "nothing reserved for R1 is taken for R2"
+    assert rig.store(running, "x").keys == ("x",)
+    rig.step()
+    rig.tier.done_all()
+    assert rig.lookup(one, *a[:2]) == [HIT, HIT]
+
+
+def test_B01_over_a_long_run_no_more_is_read_than_is_consumed():
+    rig = Rig(slots=6)
+    consumed = 0
+    for number in range(50):
+        request = rig.request(f"R{number}")
+        keys = [f"{number}-{part}" for part in range(3)]
+        rig.tier.has(*keys)
+        for _ in range(3):
+            rig.lookup(request, *keys)
+            rig.step()
+            rig.tier.done_all()
+        ready = [
+            key
+            for key, answer in zip(keys, rig.lookup(request, *keys), strict=True)
+            if answer is HIT
+        ]
+        rig.load(request, *ready)
+        consumed += len(ready)
+        rig.manager.on_request_finished(request)
+        rig.step()
+    promoted = sum(len(job.keys) for job in rig.tier.loads)
+    assert promoted == consumed
+
+
+def test_B03_a_started_promotion_counts_as_a_hit_so_that_the_scan_can_stop():
+    rig = Rig(slots=4)
+    keys = [f"k{n}" for n in range(1, 11)]
+    rig.tier.has(*keys)
+    request = rig.request()
+    run, window, asked = 0, 2, 0
+    for key in reversed(keys):
+        (answer,) = rig.lookup(request, key)
+        asked += 1
+        run = run + 1 if answer in (HIT, HIT_PENDING) else 0
+        if run == window:
+            break
+    assert (asked, rig.probe.permits_in_use()) == (2, 2), "the window's two blocks, not ten"
+    rig.step()
+    assert [job.keys for job in rig.tier.loads] == [("k10", "k9")]
+
+
+def test_B03_a_primary_tier_full_of_pinned_blocks_is_answered_and_recovers():
+    rig = Rig(slots=4)
+    request = rig.request()
+    rig.store(request, "p1", "p2", "p3", "p4")
+    rig.settle()
+    pinned = rig.manager.prepare_load(["p1", "p2", "p3", "p4"], request)
+    rig.tier.has("k5")
+    assert rig.lookup(request, "k5") == [MISS]
+    assert rig.manager.explain("k5", request).reason is MissReason.FULL
+    assert len(rig.probe.resident_keys()) == 4, "a pinned block was evicted"
+    rig.step()
+    rig.manager.complete_load(pinned)
+    second = rig.request("R2")
+    assert rig.lookup(second, "k5") == [HIT_PENDING]
+    rig.step()
+    rig.tier.done_all()
+    assert rig.lookup(second, "k5") == [HIT]
+
+
+def test_B05_a_failed_load_is_read_once_and_not_retried_for_ever():
+    rig = Rig()
+    one, other = rig.request("A"), rig.request("B")
+    rig.tier.has("k")
+    assert rig.lookup(one, "k") == [HIT_PENDING]
+    rig.step()
+    rig.tier.fail(rig.tier.loads[0])
+    assert rig.lookup(one, "k", "k") == [MISS, MISS]
+    assert rig.lookup(other, "k") == [MISS]
+    rig.step()
+    assert (len(rig.tier.loads), rig.probe.free_slots()) == (1, 4)
+    rig.store(other, "k")
+    assert rig.lookup(rig.request("C"), "k") == [HIT]
+
+
+def test_B07_a_store_of_a_key_that_is_loading_needs_no_second_slot():
+    # Keys are content addresses: a newer value is a newer key, so the second store is a no-op.
+    rig = Rig()
+    request = rig.request()
+    rig.tier.has("k")
+    rig.lookup(request, "k")
+    rig.step()
+    operation = rig.begin_store(request, "k")
+    assert (operation.keys, operation.present) == ((), ("k",))
+    rig.manager.complete_store(operation)
+    assert rig.lookup(request, "k") == [HIT_PENDING], "the empty store made nothing readable"
+    rig.step()
+    rig.tier.done_all()
+    assert rig.lookup(request, "k") == [HIT]
+    rig.load(request, "k")
+    assert rig.probe.free_slots() == 3
+
+
+def test_B10_overlapping_stores_give_each_key_one_slot_whatever_ends_first():
+    for order in itertools.permutations(range(2)):
+        rig = Rig(slots=4, tiers=0)
+        request = rig.request()
+        operations = [
+            rig.begin_store(request, "k1", "k2"),
+            rig.begin_store(request, "k1", "k2", "k3"),
+        ]
+        assert [operation.keys for operation in operations] == [("k1", "k2"), ("k3",)]
+        done: set[object] = set()
+        for index in order:
+            assert rig.probe.resident_keys() == done, "readable before its own end"
+            rig.manager.complete_store(operations[index])
+            done |= set(operations[index].keys)
+            rig.probe.check()
+        assert len({rig.probe.slot_of(key) for key in ("k1", "k2", "k3")}) == 3
+        assert rig.probe.free_slots() == 1
+
+
+def test_B10_a_failed_store_takes_nothing_from_the_one_that_overlaps_it():
+    rig = Rig(slots=4, tiers=0)
+    request = rig.request()
+    first = rig.begin_store(request, "k1", "k2")
+    second = rig.begin_store(request, "k1", "k2", "k3")
+    rig.manager.complete_store(second)
+    rig.manager.complete_store(first, ok=False)
+    assert rig.probe.resident_keys() == {"k3"}
+    assert rig.probe.free_slots() == 3
+
+
+def test_B13_a_landed_block_is_not_evicted_by_another_promotion_before_it_is_read():
+    # With three slots there are two permits: at least one slot is always left to stores.
+    rig = Rig(slots=3, promotion_share=1.0)
+    one, other = rig.request("A"), rig.request("B")
+    rig.tier.has("a1", "a2", "b1")
+    rig.lookup(one, "a1", "a2")
+    rig.step()
+    rig.tier.done_all()
+    assert rig.lookup(other, "b1") == [MISS]
+    assert rig.manager.explain("b1", other).reason is MissReason.FULL
+    assert rig.probe.resident_keys() == {"a1", "a2"}
+    assert rig.lookup(one, "a1", "a2") == [HIT, HIT]
+    rig.load(one, "a1", "a2")
+    assert rig.lookup(other, "b1") == [HIT_PENDING]
+
+
+def test_B13_an_abort_frees_what_nobody_will_read():
+    rig = Rig(slots=3, promotion_share=1.0)
+    one, other = rig.request("A"), rig.request("B")
+    rig.tier.has("a1", "a2", "b1", "b2")
+    rig.lookup(one, "a1", "a2")
+    rig.step()
+    rig.tier.done_all()
+    rig.notice()
+    rig.manager.on_request_finished(one)
+    assert rig.probe.permits_in_use() == 0
+    assert rig.lookup(other, "b1", "b2") == [HIT_PENDING, HIT_PENDING]
+
+
+def test_B15_a_lease_that_ends_in_the_middle_of_a_read_does_not_give_the_slot_away():
+    # A pinned block is not evicted whatever its lease says, so the read returns k's bytes.
+    rig = Rig(slots=2, lease=5.0)
+    request, other = rig.request(), rig.request("other")
+    rig.promote(request, "k")
+    operation = rig.manager.prepare_load(["k"], request)
+    rig.now = 6.0
+    rig.notice()
+    stored = rig.begin_store(other, "z", "y")
+    assert (stored.keys, stored.refused) == (("z",), ("y",))
+    rig.now = 9.0
+    assert bytes(rig.manager.arena.row(operation.slots[0])) == payload("k", rig.manager.arena)
+    rig.manager.complete_load(operation)
+    assert rig.begin_store(other, "y").evicted == ("k",)
+
+
+def test_B18_the_slot_is_freed_exactly_once_in_every_order_of_releases():
+    calls = ("unpin 1", "unpin 2", "finish")
+    for order in itertools.permutations(calls):
+        rig = Rig(slots=2)
+        request, other = rig.request(), rig.request("other")
+        rig.promote(request, "k")
+        rig.lookup(other, "k")
+        first = rig.manager.prepare_load(["k"], request)
+        second = rig.manager.prepare_load(["k"], other)
+        for position, call in enumerate(order):
+            assert rig.probe.pins("k") == 2 - len({"unpin 1", "unpin 2"} & set(order[:position]))
+            if call == "finish":
+                rig.manager.on_request_finished(request)
+            else:
+                rig.manager.complete_load(first if call == "unpin 1" else second)
+            rig.probe.check()
+        assert (rig.probe.pins("k"), rig.probe.permits_in_use()) == (0, 0)
+        assert rig.begin_store(other, "x", "y").keys == ("x", "y")
+
+
+def test_B18_nothing_is_left_pinned_after_ten_thousand_rounds():
+    rig = Rig(slots=4, tiers=0, events=False)
+    request = rig.request()
+    rig.store(request, "k")
+    for _ in range(10_000):
+        rig.manager.complete_load(rig.manager.prepare_load(["k"], request))
+    assert rig.probe.pins("k") == 0
+    rig.manager.reset_cache()
+    assert (rig.probe.free_slots(), rig.probe.quarantined()) == (4, set())
+
+
+@pytest.mark.parametrize("moment", ["queued", "loading", "landed"])
+def test_B20_an_abort_before_use_leaves_no_lock(moment):
+    rig = Rig(slots=4)
+    request = rig.request()
+    rig.tier.has("k")
+    rig.lookup(request, "k")
+    if moment != "queued":
+        rig.step()
+    if moment == "landed":
+        rig.tier.done_all()
+        rig.notice()
+    rig.manager.on_request_finished(request)
+    rig.step()
+    rig.tier.done_all()
+    rig.step()
+    assert (rig.probe.pins("k"), rig.probe.waiters("k"), rig.probe.permits_in_use()) == (
+        0,
+        set(),
+        0,
+    )
+    assert rig.begin_store(rig.request(), "w", "x", "y", "z").keys == ("w", "x", "y", "z")
+    rig.settle()
+
+
+def test_B21_a_promotion_counts_until_its_job_reports_however_often_it_is_polled():
+    rig = Rig(slots=4)  # two permits
+    one, other = rig.request("A"), rig.request("B")
+    rig.tier.has("k1", "k2", "k3")
+    rig.lookup(one, "k1")
+    rig.lookup(other, "k2")
+    rig.step()
+    for _ in range(3):
+        assert rig.lookup(one, "k1", "k3") == [HIT_PENDING, MISS]
+        rig.step()
+    rig.manager.on_request_finished(one)
+    assert rig.probe.permits_in_use() == 2, "the aborted one still owns its slot"
+    for job in list(rig.tier.running):
+        rig.tier.done(job)
+    assert rig.lookup(other, "k2") == [HIT]
+    rig.load(other, "k2")
+    assert (rig.probe.permits_in_use(), rig.probe.work_in_flight()) == (0, 0)
+    assert rig.lookup(other, "k3") == [HIT_PENDING]
+
+
+def test_B23_one_bad_key_does_not_throw_away_the_good_ones():
+    rig = Rig(slots=8)
+    request = rig.request()
+    keys = ("k1", "k2", "k3")
+    rig.tier.has(*keys)
+    rig.lookup(request, *keys)
+    rig.step()
+    rig.tier.done(rig.tier.loads[0], ["k1", "k3"])
+    answers = rig.lookup(request, *keys)
+    assert answers == [HIT, MISS, HIT]
+    assert rig.probe.free_slots() == 6
+    prefix = list(itertools.takewhile(lambda answer: answer is HIT, answers))
+    assert len(prefix) == 1, "a prefix reader stops at k1"
+
+
+def test_B23_a_foreign_key_is_refused_and_nothing_landed_means_all_failed():
+    rig = Rig(slots=8)
+    request = rig.request()
+    rig.tier.has("k1", "k2")
+    rig.lookup(request, "k1", "k2")
+    rig.step()
+    job = rig.tier.loads[0]
+    rig.tier.report(JobReport(job.job_id, frozenset({"k1", "k9"})))
+    assert rig.lookup(request, "k1", "k2") == [HIT_PENDING, HIT_PENDING]
+    assert len(rig.manager.contract_violations) == 1
+    rig.step()
+    rig.tier.fail(job)
+    assert rig.lookup(request, "k1", "k2") == [MISS, MISS]
+    assert rig.probe.free_slots() == 8
+
+
+@pytest.mark.parametrize("ending", ["report", "shutdown"])
+def test_B25_a_failed_load_is_at_no_instant_readable(ending):
+    rig = Rig()
+    request = rig.request()
+    rig.tier.has("k")
+    rig.lookup(request, "k")
+    rig.step()
+    seen, stop = set(), threading.Event()
+
+    def watch() -> None:
+        while not stop.is_set():
+            with rig.manager.lock:
+                seen.add(rig.probe.phase("k"))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        rig.tier.fail(rig.tier.loads[0])
+        if ending == "report":
+            with rig.manager.lock:
+                assert rig.lookup(request, "k") == [MISS]
+                rig.step()
+        else:
+            rig.manager.shutdown()
+    finally:
+        stop.set()
+        watcher.join()
+    assert "RESIDENT" not in seen
+    assert rig.manager.take_events() == []
+    assert rig.tier.stores == []
+
+
+def test_B27_a_failed_transfer_is_not_counted_as_loaded_and_shows_nobody_elses_bytes():
+    rig = Rig(slots=1)
+    request = rig.request()
+    rig.store(request, "z")
+    rig.settle()
+    rig.tier.has("k")
+    assert rig.lookup(request, "k") == [HIT_PENDING], "z's slot is given to k"
+    rig.step()
+    rig.tier.fail(rig.tier.loads[0])
+    assert rig.lookup(request, "k") == [MISS]
+    with pytest.raises(ContractViolation):
+        rig.manager.prepare_load(["k"], request)
+    stats = rig.manager.stats()
+    assert stats['tierproof_loaded_blocks_total{tier="tier0"}'] == 0
+    assert stats['tierproof_load_block_failures_total{tier="tier0"}'] == 1
+
+
+@pytest.mark.parametrize("place", ["submit_load", "job", "poll"])
+def test_B30_a_failed_load_means_recompute_and_the_loop_goes_on(place):
+    rig = Rig(slots=8, tiers=2)
+    request, unharmed = rig.request(), rig.request("unharmed")
+    rig.tiers[0].has("k")
+    rig.tiers[1].has("u")
+    if place == "submit_load":
+        rig.tiers[0].raises["submit_load"] = OSError(5, "Input/output error")
+    rig.lookup(request, "k")
+    rig.lookup(unharmed, "u")
+    rig.step()
+    if place == "job":
+        rig.tiers[0].fail(rig.tiers[0].loads[0])
+    elif place == "poll":
+        rig.tiers[0].raises["poll"] = OSError(5, "Input/output error")
+        rig.notice()
+        rig.tiers[0].raises.clear()
+        rig.tiers[0].fail(rig.tiers[0].loads[0])
+    rig.tiers[1].done_all()
+    assert rig.lookup(request, "k") == [MISS]
+    assert rig.lookup(unharmed, "u") == [HIT]
+    rig.step()
+
+
+@pytest.mark.parametrize("late", ["ok", "fail"])
+def test_B31_a_load_that_never_ends_is_a_miss_after_the_deadline(late, caplog):
+    rig = Rig(slots=2, pending_deadline=30.0)
+    request = rig.request()
+    rig.tier.has("k")
+    rig.lookup(request, "k")
+    rig.step()
+    rig.now = 30.0
+    with caplog.at_level(logging.WARNING, "tierproof"):
+        assert rig.lookup(request, "k", "k") == [MISS, MISS]
+    assert len(caplog.records) == 1
+    assert rig.manager.stats()["tierproof_overdue_blocks_total"] == 1
+    slot = rig.probe.slot_of("k")
+    assert slot not in rig.begin_store(request, "x", "y").slots, "the writer may still write it"
+    rig.step()
+    rig.tier.done(rig.tier.loads[0], None if late == "ok" else ())
+    assert rig.lookup(request, "k") == [HIT if late == "ok" else MISS]
+    stored = [event.key for event in rig.manager.take_events()]
+    assert stored == (["k"] if late == "ok" else [])
+    assert rig.probe.free_slots() == (0 if late == "ok" else 1)
+
+
+def test_B33_the_end_of_one_round_is_not_credited_to_another():
+    rig = Rig(slots=8)
+    request = rig.request()
+    rig.tier.has("k1", "k2")
+    rig.lookup(request, "k1")
+    rig.step()
+    rig.lookup(request, "k2")
+    rig.step()
+    first, second = rig.tier.loads
+    rig.tier.done(second)
+    assert rig.lookup(request, "k1", "k2") == [HIT_PENDING, HIT]
+    rig.manager.on_request_finished(request)
+    rig.step()
+    assert rig.probe.phase("k1") == "LOADING"
+    rig.tier.fail(first)
+    rig.notice()
+    assert rig.probe.free_slots() == 7
+    assert not rig.manager.contract_violations
+
+
+def test_B38_a_load_that_has_ended_is_noticed_whatever_its_place_in_line():
+    rig = Rig(slots=8, promotion_share=1.0)
+    holder, waiter = rig.request("A"), rig.request("B")
+    a = [f"a{n}" for n in range(5)]
+    b = [f"b{n}" for n in range(6)]
+    rig.tier.has(*a, *b)
+    rig.lookup(holder, *a)
+    rig.step()
+    rig.tier.done_all()
+    for _ in range(10):
+        rig.lookup(waiter, *b)  # the head of the queue is asked first, and does not fit
+        if rig.lookup(holder, *a) == [HIT] * 5:
+            rig.load(holder, *a)
+            rig.manager.on_request_finished(holder)
+            break
+        rig.step()
+    assert holder.home is None, "A's loads have ended and were not noticed"
+    rig.step()
+    assert rig.lookup(waiter, *b) == [HIT_PENDING] * 6
+    rig.step()
+    assert rig.manager.has_pending_work()
+
+
+def test_B50_a_tier_that_fails_is_a_miss_and_recovers_without_being_built_anew(caplog):
+    rig = Rig(slots=8)
+    request = rig.request()
+    denied = PermissionError(13, "Permission denied")
+    with caplog.at_level(logging.WARNING, "tierproof"):
+        for method in ("submit_store", "lookup"):
+            rig.tier.raises[method] = denied
+        for number in range(3):
+            assert rig.store(request, f"s{number}").keys
+            assert rig.lookup(request, "k") == [MISS]
+            rig.step()
+    assert len(caplog.records) == 2, "one warning for each call that fails"
+    rig.tier.raises.clear()
+    rig.tier.has("k")
+    assert rig.lookup(request, "k") == [HIT_PENDING]
+    rig.store(request, "s9")
+    rig.settle()
+    assert set(rig.tier.kept) == {"s1", "s2", "s9"}, "offered again, but s0 often enough"
+
+
+def test_B56_bytes_that_arrive_after_a_reset_do_not_reach_the_slots_new_owner():
+    # A reset does not wait: the old load stays in flight and z gets another slot.
+    rig = Rig(slots=2)
+    one, other = rig.request("A"), rig.request("B")
+    rig.tier.has("k", "q")
+    assert rig.lookup(one, "k") == [HIT_PENDING]
+    rig.step()
+    rig.manager.reset_cache()
+    stored = rig.store(other, "z")
+    assert stored.slots != rig.tier.loads[0].slots
+    rig.tier.done(rig.tier.loads[0])
+    rig.step()
+    assert rig.lookup(one, "k") == [MISS]
+    rig.manager.on_reset_flushed()
+    rig.load(other, "z")
+    assert rig.lookup(one, "k") == [HIT_PENDING], "T2 keeps its blocks: a new load"
+
+
+def test_B56_queued_promotions_are_dropped_by_a_reset():
+    rig = Rig()
+    request = rig.request()
+    rig.tier.has("k")
+    rig.lookup(request, "k")
+    rig.manager.reset_cache()
+    rig.step()
+    assert (rig.tier.loads, rig.probe.free_slots(), rig.probe.work_in_flight()) == ([], 4, 0)
+
+
+def test_B59_a_reset_of_all_tiers_is_a_miss_at_once_and_a_write_in_flight_does_not_undo_it():
+    rig = Rig(slots=8, tiers=2)
+    request = rig.request()
+    rig.store(request, "k")
+    rig.tiers[0].done_all()
+    assert rig.manager.reset_cache("all").tiers == ("tier0", "tier1")
+    rig.manager.on_reset_flushed()
+    assert rig.lookup(request, "k") == [MISS]
+    rig.step()
+    rig.tiers[1].done_all()
+    assert rig.tiers[1].claims["k"] is Claim.PRESENT
+    assert rig.lookup(request, "k") == [MISS]
+    rig.step()
+    assert rig.lookup(request, "k") == [MISS]
+
+
+def test_B59_a_reset_says_which_tiers_it_cleared():
+    rig = Rig(slots=8, tiers=2)
+    rig.store(rig.request(), "k")
+    rig.settle()
+    assert rig.manager.reset_cache().tiers == ()
+    assert [tier.cleared for tier in rig.tiers] == [0, 0]
+    rig.manager.on_reset_flushed()
+    assert rig.lookup(rig.request(), "k") == [HIT_PENDING]
+
+
+def test_B60_a_tier_that_does_not_stop_keeps_the_others_from_nothing():
+    rig = Rig(slots=8, tiers=3)
+    rig.tiers[1].raises["shutdown"] = RuntimeError("second tier")
+    rig.store(rig.request(), "k")
+    with pytest.raises(RuntimeError, match="second tier"):
+        rig.manager.shutdown()
+    assert [tier.stopped for tier in rig.tiers] == [1, 1, 1]
+    assert not rig.manager.arena.released
+    rig.manager.shutdown()
+    assert [tier.stopped for tier in rig.tiers] == [1, 1, 1]
+
+
+def test_B63_a_slow_tier_pins_its_share_and_no_more():
+    rig = Rig(slots=8, tiers=[ScriptedTier("slow")])
+    request = rig.request()
+    for tick in range(100):
+        stored = rig.store(request, f"k{tick}")
+        assert stored.keys == (f"k{tick}",), "no room for the next request"
+        assert rig.probe.cascading_slots() <= 2
+        rig.step()
+        rig.now += 1.0
+    assert [job.keys for job in rig.tier.stores] == [("k0",), ("k1",)], "later ones find no berth"
+    dropped = rig.manager.stats()["tierproof_cascades_given_up_total"]
+    assert dropped == 100 - 8
+    rig.tier.done_all()
+    assert not set(rig.tier.kept) & {f"k{tick}" for tick in range(2, 92)}, "dropped, not stored"
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="the share of cascades is one for all tiers: a slow tier that holds all of it keeps the "
+    "others from getting blocks; 01-semantics.md does not divide it",
+)
+def test_gap_B63_a_fast_tier_still_gets_all_beside_a_slow_one():
+    rig = Rig(slots=8, tiers=[ScriptedTier("slow"), ScriptedTier("fast")])
+    request = rig.request()
+    for tick in range(100):
+        rig.store(request, f"k{tick}")
+        rig.tiers[1].done_all()
+        rig.step()
+        rig.now += 1.0
+    assert len(rig.tiers[1].kept) == 100
+
+
+def test_B65_queries_and_hits_of_a_tier_are_counted_once():
+    rig = Rig(slots=16, count_lookups=True)
+    request = rig.request()
+    primary = [f"g{n}" for n in range(6)]
+    rig.store(rig.request("other"), *primary)
+    rig.settle()
+    secondary = [f"k{n}" for n in range(4)]
+    for key in secondary:
+        rig.tier.claims[key] = Claim.UNDECIDED
+    keys = primary + secondary
+    assert rig.lookup(request, *keys) == [HIT] * 6 + [RETRY] * 4
+    rig.step()
+    rig.tier.claims.update(k0=Claim.PRESENT, k1=Claim.PRESENT, k2=Claim.ABSENT, k3=Claim.ABSENT)
+    for _ in range(4):
+        rig.lookup(request, *keys)
+        rig.step()
+        rig.tier.done_all()
+    assert rig.lookup(request, *keys) == [HIT] * 8 + [MISS] * 2
+    rig.load(request, *keys[:8])
+    rig.step(request)
+    rig.lookup(request, *keys, "more")
+    stats = rig.manager.stats()
+    assert stats['tierproof_tier_queries_total{tier="tier0"}'] == 4
+    assert stats['tierproof_tier_hits_total{tier="tier0"}'] == 2
+    assert stats['tierproof_lookup_misses_total{reason="ABSENT"}'] == 2
+    assert stats["tierproof_lookup_queries_total"] == 10
+
+
+def test_B65_an_abort_while_pending_is_counted_once_as_what_it_was():
+    rig = Rig(count_lookups=True)
+    request = rig.request()
+    rig.tier.has("k")
+    rig.lookup(request, "k", "k")
+    rig.manager.on_request_finished(request)
+    rig.step()
+    stats = rig.manager.stats()
+    assert stats["tierproof_lookup_queries_total"] == stats["tierproof_lookup_hits_total"] == 1
+
+
+def test_B68_recency_follows_the_prefix_and_not_the_order_in_which_transfers_end():
+    rig = Rig(slots=5, cascade_share=1.0)
+    request, other = rig.request(), rig.request("other")
+    rig.store(other, "z")
+    rig.tier.has("k1", "k2")
+    operations = {key: rig.begin_store(request, key) for key in ("k1", "k2", "k3", "k4")}
+    for key in ("k3", "k1", "k4", "k2"):
+        rig.manager.complete_store(operations[key])
+    for _ in range(100):  # decode steps count as one access
+        rig.manager.touch(["k1", "k2", "k3", "k4"], request)
+        rig.step()
+    rig.settle()  # copies to the tier do not count
+    rig.manager.touch(["z"], other)
+    rig.manager.on_request_finished(request)
+    rig.manager.on_request_finished(other)
+    fresh = rig.request()
+    assert [rig.store(fresh, f"n{n}").evicted for n in range(2)] == [("k4",), ("k3",)]
