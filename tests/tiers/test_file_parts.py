@@ -366,3 +366,11 @@ def test_trouble_is_told_once_for_each_reason_until_all_is_well(
     trouble.worked("read")
     assert trouble.failing == frozenset()
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
+
+
+def test_more_questions_than_one_worker_takes_at_once_are_all_answered(tmp_path: Path) -> None:
+    with file_rig(tmp_path) as rig:
+        keys = [b"%d" % number for number in range(500)]
+        for key in keys:
+            rig.ask(key)
+        assert {rig.decide(key) for key in keys} == {Claim.ABSENT}
