@@ -86,15 +86,21 @@ class Cascades:
                     self._send(secondary, blocks, request, owed_by)
 
     def _offer_now(self, secondary: Secondary, blocks: Sequence[Block], request: Request) -> None:
+        """Offer what can start as one job; the rest is due."""
+        sending, cascading = self._primary.sending, secondary.cascading
+        berths, withheld = self._primary.berths_left(), self._withheld(secondary)
         starting = []
-        withheld = self._withheld(secondary)
         for block in blocks:
-            if withheld or block.key in secondary.cascading or not self._primary.has_berth(block):
-                secondary.due[block] = Owed(request, next(self._ages))
-            else:
-                self._primary.pin_to_send(block)
+            may_start = not withheld and block.key not in cascading
+            if may_start and block in sending:
                 starting.append(block)
+            elif may_start and berths:
+                berths -= 1
+                starting.append(block)
+            else:
+                secondary.due[block] = Owed(request, next(self._ages))
         if starting:
+            self._primary.pin_to_send(starting)
             self._send(secondary, starting, None if request.told else request, {})
 
     def _has_or_will(self, secondary: Secondary, block: Block) -> bool:
@@ -124,7 +130,7 @@ class Cascades:
         starting = []
         for block, owed in self._with_berth(secondary):
             if owed.not_in_step < self._step.number and block.key not in secondary.cascading:
-                self._primary.pin_to_send(block)
+                self._primary.pin_to_send((block,))
                 starting.append((block, owed))
         return starting
 
@@ -136,7 +142,7 @@ class Cascades:
         """
         sending, due = self._primary.sending, secondary.due
         for block, owed in due.items():
-            if len(sending) >= self._primary.berths:
+            if not self._primary.berths_left():
                 rest = [(b, due[b]) for b in sending if b in due and due[b].order >= owed.order]
                 yield from sorted(rest, key=lambda pair: pair[1].order)
                 return
@@ -151,10 +157,9 @@ class Cascades:
         not allow it, a store of the tier is overdue, or the tier would not take it."""
         primary = self._primary
         new = sum(block not in primary.sending for block in blocks)
-        if len(primary.sending) + new > primary.berths or self._withheld(secondary):
+        if new > primary.berths_left() or self._withheld(secondary):
             return None
-        for block in blocks:
-            primary.pin_to_send(block)
+        primary.pin_to_send(blocks)
         job_id = self._send(secondary, blocks, request, None)
         return job_id if job_id in secondary.sends else None
 
@@ -166,23 +171,15 @@ class Cascades:
         owed: dict[Key, Owed] | None,
     ) -> int:
         """Submit one store job for blocks that are pinned. `owed` is None for an external send."""
-        job = Send(
-            next(self._job_ids),
-            secondary,
-            request,
-            {block.key: block for block in blocks},
-            self._step.now,
-            external=owed is None,
-        )
+        kept = {block.key: block for block in blocks}
+        job = Send(next(self._job_ids), secondary, request, kept, self._step.now, owed)
         if owed is not None:
-            job.owed = owed
-            for block in blocks:
-                secondary.cascading[block.key] = job
+            secondary.cascading.update(dict.fromkeys(kept, job))
         refused = secondary.submit_store(
             StoreJob(
                 job.job_id,
-                tuple(job.blocks),
-                tuple(block.slot for block in blocks),
+                tuple(kept),
+                tuple([block.slot for block in blocks]),
                 NO_REQUEST if request is None else request.info,
             )
         )
@@ -206,47 +203,48 @@ class Cascades:
             self._fail(job, keys, refused=True)
 
     def _fail(self, job: Send, keys: Iterable[Key], *, refused: bool) -> None:
-        for key in keys:
-            block = self._let_go(job, key)
-            if not job.stale and not job.external:
-                self._owe_again(job, block, refused=refused)
+        """Keys of a job that were refused or failed: offered again, unless that was before a reset
+        or for a peer."""
+        blocks = self._let_go(job, keys)
+        if job.owed is not None and not job.stale:
+            for block in blocks:
+                owed = job.owed.get(block.key) or Owed(job.request, 0)
+                owed.attempts += 1
+                owed.order = next(self._ages)
+                if refused:
+                    owed.not_in_step = self._step.number
+                if owed.attempts > self._reoffers:
+                    self._totals.cascades_given_up += 1
+                else:
+                    job.secondary.due[block] = owed
 
-    def _owe_again(self, job: Send, block: Block, *, refused: bool) -> None:
-        owed = job.owed.get(block.key) or Owed(job.request, 0)
-        owed.attempts += 1
-        owed.order = next(self._ages)
-        if refused:
-            owed.not_in_step = self._step.number
-        if owed.attempts > self._reoffers:
-            self._totals.cascades_given_up += 1
-        else:
-            job.secondary.due[block] = owed
-
-    def _let_go(self, job: Send, key: Key) -> Block:
-        block = job.blocks.pop(key)
-        if not job.external:
-            del job.secondary.cascading[key]
-        self._primary.unpin_sent(block)
-        return block
+    def _let_go(self, job: Send, keys: Iterable[Key]) -> list[Block]:
+        """The job touches these keys' slots no more."""
+        blocks = [job.blocks.pop(key) for key in keys]
+        if job.owed is not None:
+            for block in blocks:
+                del job.secondary.cascading[block.key]
+        self._primary.unpin_sent(blocks)
+        return blocks
 
     def end(self, job: Send, report: JobReport) -> None:
         """A store job has reported: the only place where one ends."""
-        secondary = job.secondary
+        secondary, landed = job.secondary, report.landed
         del secondary.sends[job.job_id]
         secondary.pressed = False
         secondary.slow = self._slow_after is not None and report.seconds > self._slow_after
-        landed = report.landed
-        failed = [key for key in job.blocks if key not in landed]
-        for key in [key for key in job.blocks if key in landed]:
-            block = self._let_go(job, key)
-            if job.external:  # sent to a peer: that says nothing of what the tier keeps
-                continue
+        blocks = self._let_go(job, landed)
+        failed = list(job.blocks)
+        if failed:
+            self._fail(job, failed, refused=False)
+        if job.owed is not None:  # else it went to a peer, and the tier has no more than before
             if not job.barred:
-                secondary.retracted.discard(key)
+                secondary.retracted.difference_update(landed)
             if not job.stale:
-                block.done |= secondary.bit
-        secondary.totals.store_ended(len(landed), len(failed), report.seconds)
-        self._fail(job, failed, refused=False)
+                bit = secondary.bit
+                for block in blocks:
+                    block.done |= bit
+        secondary.totals.store_ended(len(blocks), len(failed), report.seconds)
 
     # -- parked offers, eviction, reset -----------------------------------------------------------
 
@@ -282,6 +280,6 @@ class Cascades:
     def bar(self, secondary: Secondary) -> None:
         """The tier is cleared: no store in flight may bring its key back."""
         for job in secondary.sends.values():
-            if not job.external:
+            if job.owed is not None:
                 job.barred = True
                 secondary.retracted.update(job.blocks)

@@ -81,7 +81,6 @@ class Send:
     __slots__ = (
         "barred",
         "blocks",
-        "external",
         "job_id",
         "owed",
         "request",
@@ -97,7 +96,7 @@ class Send:
         request: Request | None,
         blocks: dict[Key, Block],
         since: float,
-        external: bool,
+        owed: dict[Key, Owed] | None,
     ) -> None:
         self.job_id = job_id
         self.secondary = secondary
@@ -105,9 +104,8 @@ class Send:
         """None when the offer outlived its request."""
         self.blocks = blocks
         self.since = since
-        self.external = external
-        self.owed: dict[Key, Owed] = {}
-        """The keys offered before, and how often."""
+        self.owed = owed
+        """The keys offered before, and how often; None for what an external request sends."""
         self.stale = False
         self.barred = False
         """Its tier was cleared meanwhile: success must not bring the key back."""

@@ -6,7 +6,7 @@ The only place where a slot changes hands. Every slot is free, owned by exactly 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .blocks import Block, Epoch, HitPromise
 from .events import Event, EventLog
@@ -147,39 +147,42 @@ class PrimaryTier:
 
     # -- pins -------------------------------------------------------------------------------------
 
-    def pin(self, block: Block) -> None:
-        """A transfer begins to read the slot of a RESIDENT block."""
-        if not block.pins and block.waits is None:
-            self.evictable -= 1
-        block.pins += 1
+    def pin(self, blocks: Iterable[Block]) -> None:
+        """A transfer begins to read the slots of RESIDENT blocks."""
+        for block in blocks:
+            if not block.pins and block.waits is None:
+                self.evictable -= 1
+            block.pins += 1
 
-    def unpin(self, block: Block) -> None:
-        """A transfer that read the slot has reported."""
-        assert block.pins > 0
-        block.pins -= 1
-        if not block.pins:
-            if self.quarantine and block in self.quarantine:
-                self.leave_quarantine(block)
-            elif block.waits is None:
-                self._let_go(block)
+    def unpin(self, blocks: Iterable[Block]) -> None:
+        """A transfer that read the slots has reported."""
+        for block in blocks:
+            pins = block.pins = block.pins - 1
+            if not pins:
+                if self.quarantine and block in self.quarantine:
+                    self.leave_quarantine(block)
+                elif block.waits is None:
+                    self._let_go(block)
 
-    def has_berth(self, block: Block) -> bool:
-        """Whether a cascade of `block` stays within the share of cascades."""
-        return block in self.sending or len(self.sending) < self.berths
+    def pin_to_send(self, blocks: Iterable[Block]) -> None:
+        """A store to a secondary tier begins to read the slots. The caller has counted berths."""
+        sending = self.sending
+        for block in blocks:
+            sending[block] = sending.get(block, 0) + 1
+        self.pin(blocks)
 
-    def pin_to_send(self, block: Block) -> None:
-        """A store to a secondary tier begins to read the slot."""
-        self.sending[block] = self.sending.get(block, 0) + 1
-        self.pin(block)
-
-    def unpin_sent(self, block: Block) -> None:
+    def unpin_sent(self, blocks: Iterable[Block]) -> None:
         """A store to a secondary tier has reported or never began."""
-        count = self.sending[block] - 1
-        if count:
-            self.sending[block] = count
-        else:
-            del self.sending[block]
-        self.unpin(block)
+        sending = self.sending
+        for block in blocks:
+            count = sending.pop(block) - 1
+            if count:
+                sending[block] = count
+        self.unpin(blocks)
+
+    def berths_left(self) -> int:
+        """How many more slots cascades may pin; one that cascades already needs no other."""
+        return self.berths - len(self.sending)
 
     # -- promises ---------------------------------------------------------------------------------
 
@@ -191,7 +194,8 @@ class PrimaryTier:
 
     def _let_go(self, block: Block) -> None:
         self.evictable += 1
-        self.policy.restore(block)
+        if block.next is None:  # a search for a victim has stepped over it
+            self.policy.restore(block)
 
     def take_permit(self, block: Block) -> bool:
         """Promise the block until read, if the share of promotions allows another."""

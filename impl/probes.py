@@ -283,7 +283,8 @@ class ManagerProbe:
         def job_state(job: _Job) -> Hashable:
             flags: tuple[Hashable, ...] = ()
             if isinstance(job, Send):
-                flags = (job.external, job.barred, *((k, o.attempts) for k, o in job.owed.items()))
+                again = ((key, owed.attempts) for key, owed in (job.owed or {}).items())
+                flags = (job.owed is None, job.barred, *again)
             return (
                 type(job).__name__,
                 whose(job.request),

@@ -213,9 +213,9 @@ class Transfers:
     def begin_read(self, keys: Sequence[Key], request: Request) -> LoadOperation:
         """Pin RESIDENT blocks; the request's HIT promises on them have served."""
         blocks = self.resident(keys)
-        pin, promise, mentions = self._primary.pin, request.promise, request.mentions
+        self._primary.pin(blocks)
+        promise, mentions = request.promise, request.mentions
         for block in blocks:
-            pin(block)
             held = block.promise
             if held is not None:
                 block.promise = held.without(promise)
@@ -231,12 +231,12 @@ class Transfers:
         read = self.reads.pop(_id(operation), None)
         if read is None:
             raise ContractViolation(f"load operation {_id(operation)} is unknown or complete")
-        request, unpin = read.request, self._primary.unpin
+        request = read.request
         self._totals.gpu_loaded += len(read.blocks)
         for block in read.blocks:
             if block.waits is not None and request in block.waits:
                 self._requests.end_wait(block, request)
-            unpin(block)
+        self._primary.unpin(read.blocks)
 
     # -- GPU stores -------------------------------------------------------------------------------
 

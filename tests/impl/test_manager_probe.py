@@ -134,7 +134,7 @@ def _damage_block(name: str, /, **fields: object) -> Damage:
         (lambda rig: rig.manager._primary.sending.clear(), "berths differ"),
         (lambda rig: rig.manager._requests.queued.clear(), "is QUEUED and not queued"),
         (_damage_block("loading", writer=None), "its writer is not what is in flight"),
-        (lambda rig: rig.manager._transfers.reads.clear(), "has 1 pins, 0 transfers read it"),
+        (lambda rig: rig.manager._transfers.reads.clear(), r"has \d pins, \d transfers read it"),
         (
             lambda rig: next(iter(rig.manager._primary.quarantine)).__setattr__("pins", 0),
             "has 0 pins",
