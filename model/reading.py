@@ -46,6 +46,19 @@ def new_value(effect: str | Mapping[str, str], old: str) -> str:
     return effect if isinstance(effect, str) else effect[old]
 
 
+_ORDER = {"slot": 0, "transfer": 2}
+
+
+def _effects(rule: Rule) -> list[tuple[str, str | None, Any]]:
+    """A rule's effects, taken apart, in the order in which they are carried out.
+
+    A slot is taken first, so that what else the rule does to "the slot" is done to that one, and a
+    transfer is ended last, since the other effects find their block through it.
+    """
+    cells = sorted(rule.then, key=lambda cell: _ORDER.get(cell, 1))
+    return [(*split(cell), rule.then[cell]) for cell in cells]
+
+
 def refuse_bad_rules(rules: Iterable[Rule], events: Mapping[str, Event] = EVENTS) -> None:
     """Raise TableError for a cell that is not in the vocabulary, or an empty set of values.
 
@@ -68,8 +81,10 @@ class World:
         self.limits = limits
         self.table = rules
         self.by_event: dict[str, list[Rule]] = {name: [] for name in EVENTS}
+        self.effects: dict[str, list[tuple[str, str | None, Any]]] = {}
         for rule in rules:
             self.by_event[rule.event].append(rule)
+            self.effects[rule.name] = _effects(rule)
         self.fields: dict[str, dict[tuple[Id, ...], str]] = {name: {} for name in FIELDS}
         self.links: dict[str, dict[Id, Id]] = {name: {} for name in LINKS}
         self.fired: list[str] = []
@@ -78,9 +93,10 @@ class World:
     def copy(self) -> World:
         """An independent world with the same values."""
         twin = object.__new__(World)
-        twin.limits, twin.table, twin.by_event = self.limits, self.table, self.by_event
-        twin.fields = {name: dict(values) for name, values in self.fields.items()}
-        twin.links = {name: dict(values) for name, values in self.links.items()}
+        twin.limits, twin.table = self.limits, self.table
+        twin.by_event, twin.effects = self.by_event, self.effects
+        twin.fields = {name: values.copy() for name, values in self.fields.items()}
+        twin.links = {name: values.copy() for name, values in self.links.items()}
         twin.fired = []
         return twin
 
@@ -288,11 +304,7 @@ class World:
 
     def _apply(self, rule: Rule, roles: dict[str, Id]) -> None:
         self.fired.append(rule.name)
-        # a slot is taken first, so that what else the rule does to "the slot" is done to that one,
-        # and a transfer is ended last, since the other effects find their block through it
-        for cell in sorted(rule.then, key=lambda c: {"slot": 0, "transfer": 2}.get(c, 1)):
-            effect = rule.then[cell]
-            name, role = split(cell)
+        for name, role, effect in self.effects[rule.name]:
             if name in VERBS:
                 getattr(self, f"_verb_{name}")(str(effect), roles)
             elif name in FIELDS:

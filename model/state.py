@@ -85,8 +85,9 @@ class State:
     def copy(self) -> State:
         """An independent state with the same values."""
         twin = object.__new__(State)
-        for name, value in self.__dict__.items():
-            twin.__dict__[name] = value.copy() if isinstance(value, dict | World) else value
+        twin.__dict__.update(self.__dict__)
+        for name in _CHANGING:
+            setattr(twin, name, getattr(self, name).copy())
         return twin
 
     def canonical(self) -> tuple[Any, ...]:
@@ -134,6 +135,14 @@ class State:
                 for t, mail in sorted(self.mail.items())
             ),
         )
+
+
+_CHANGING = (
+    "world",
+    *("requests", "jobs", "operations", "since", "landed", "due", "attempts"),
+    *("pressed", "probes", "minds", "mail"),
+)
+"""What a call may change in place, and a copy therefore needs of its own."""
 
 
 def begin(setting: Setting) -> State:

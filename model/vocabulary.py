@@ -13,6 +13,7 @@ its faults. `tierproof.properties` compares the two by name.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 SORTS = ("key", "request", "tier", "slot", "transfer")
 
@@ -171,6 +172,7 @@ VERBS = {
 """Effects on things rather than on one value; lower case, so that nobody takes them for values."""
 
 
+@cache
 def split(cell: str) -> tuple[str, str | None]:
     """`"waits[asker]"` -> `("waits", "asker")`; `"phase"` -> `("phase", None)`."""
     name, bracket, role = cell.partition("[")

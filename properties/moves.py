@@ -35,6 +35,8 @@ class Menu:
     withdraw: bool = True
     scheduled: bool = True
     time: bool = True
+    failures: bool = True
+    """Offer completions and reports that say that something failed."""
     mistakes: bool = False
     """Offer calls and reports that must be refused."""
     verify: bool = False
@@ -107,7 +109,9 @@ def _external(
     state: State, request: str, groups: list[tuple[str, ...]], menu: Menu
 ) -> Iterator[Operation]:
     for group in groups:
-        if menu.mistakes or all(state.world.phase(k) == "RESIDENT" for k in group):
+        sent = any(j.kind == "EXPORT" and set(j.keys) & set(group) for j in state.jobs.values())
+        resident = all(state.world.phase(k) == "RESIDENT" for k in group)
+        if not sent and (menu.mistakes or resident):
             yield ops.Send(group, request)
 
 
@@ -117,11 +121,12 @@ def _completions(state: State, menu: Menu) -> Iterator[Operation]:
             yield ops.CompleteLoad(number)
         else:
             yield ops.CompleteStore(number, True)
-            yield ops.CompleteStore(number, False)
+            if menu.failures:
+                yield ops.CompleteStore(number, False)
     posted = {n for mail in state.mail.values() for what, n, _ in mail if what == "report"}
     for number, job in state.jobs.items():
         if number not in posted:
-            yield from _reports(job)
+            yield from _reports(job, menu)
             if menu.mistakes and not state.mail.get(job.tier):
                 yield ops.Misreport(job.tier, number, ("a foreign key",))
     if menu.mistakes:
@@ -135,8 +140,10 @@ def _completions(state: State, menu: Menu) -> Iterator[Operation]:
                         yield ops.Misreport(tier.name, number)
 
 
-def _reports(job: Job) -> Iterator[Operation]:
+def _reports(job: Job, menu: Menu) -> Iterator[Operation]:
     yield ops.Report(job.number, job.keys)
+    if not menu.failures:
+        return
     yield ops.Report(job.number, ())
     if len(job.keys) > 1:
         yield ops.Report(job.number, job.keys[:1])

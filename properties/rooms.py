@@ -1,0 +1,189 @@
+"""The rooms that the tour walks through: small settings, each about one part of a block's life.
+
+One room with everything in it would have millions of states; since a rule of the table speaks of
+one block (or is a broadcast), what matters is what can be around one block at a time. Together the
+rooms reach every rule, which the tour checks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.operations import MINDS, RequestSetting, Setting, TierSetting
+from .moves import Menu
+
+T, R = TierSetting, RequestSetting
+
+
+@dataclass(frozen=True)
+class Room:
+    """A setting and what may be done in it. `focus` is the block whose life the room is about."""
+
+    name: str
+    says: str
+    setting: Setting
+    menu: Menu
+    focus: str = "k0"
+
+
+def _menu(**on: object) -> Menu:
+    off = dict.fromkeys(
+        ("stores", "loads", "resets", "reset_tiers", "ends", "withdraw", "scheduled", "time"), False
+    )
+    return Menu(**{**off, **on})  # type: ignore[arg-type]
+
+
+COPYING = frozenset({"prepare_store", "complete_store", "job_ends", "on_schedule_end"})
+
+ROOMS = (
+    Room(
+        "answers",
+        "what two tiers may say, raise, and how a promotion begins",
+        Setting(slots=1, tiers=(T("t0"), T("t1"))),
+        _menu(minds=MINDS, moods=("raise on lookup",)),
+    ),
+    Room(
+        "probes",
+        "a tier that does not make up its mind, until the deadline",
+        Setting(slots=1, tiers=(T("t0", undecided=("k0",)), T("t1"))),
+        _menu(minds=("UNDECIDED", "ABSENT"), time=True, ends=True),
+    ),
+    Room(
+        "failures",
+        "loads that fail in part, submits and polls that raise, claims verified anew",
+        Setting(
+            slots=2,
+            keys=("k0", "k1"),
+            tiers=(T("t0", has=("k0", "k1")), T("t1", has=("k0",))),
+            requests=(R("r0"), R("r1", only=("t1",))),
+            promotion_share=0.5,
+        ),
+        _menu(moods=("raise on submit",), verify=True),
+    ),
+    Room(
+        "batches",
+        "two promotions in one job, landing together, in part or not at all",
+        Setting(slots=4, keys=("k0", "k1"), tiers=(T("t0", has=("k0", "k1")),)),
+        _menu(lookup_many=True, batches=True, moods=("raise on submit", "raise on poll")),
+    ),
+    Room(
+        "promises",
+        "two requests that are promised one block, and every way to let it go",
+        Setting(slots=1, tiers=(T("t0", has=("k0",)),), requests=(R("r0"), R("r1"))),
+        _menu(loads=True, ends=True, withdraw=True, scheduled=True),
+    ),
+    Room(
+        "heirs",
+        "a queued promotion that passes on, or is dropped because of a filter",
+        Setting(
+            slots=1,
+            tiers=(T("t0", has=("k0",)), T("t1")),
+            requests=(R("r0"), R("r1"), R("r2", only=("t1",))),
+        ),
+        _menu(withdraw=True),
+    ),
+    Room(
+        "room",
+        "a permit and a slot that are taken by another block, and its eviction",
+        Setting(slots=1, keys=("k0", "k1"), tiers=(T("t0", has=("k0", "k1")),)),
+        _menu(stores=True, loads=True, failures=False),
+    ),
+    Room(
+        "stores",
+        "GPU stores of two blocks, and waits on them with a permit and without",
+        Setting(slots=2, keys=("k0", "k1"), tiers=(), requests=(R("r0"), R("r1"))),
+        _menu(stores=True, withdraw=True),
+    ),
+    Room(
+        "mistakes",
+        "calls and reports that must be refused",
+        Setting(slots=1, tiers=(T("t0"),)),
+        _menu(stores=True, loads=True, mistakes=True, failures=False),
+    ),
+    Room(
+        "cascades",
+        "copies to a tier: refused, failed, raised, offered again, given up",
+        Setting(slots=1, tiers=(T("t0"),)),
+        _menu(stores=True, moods=("refuse stores", "raise on submit")),
+    ),
+    Room(
+        "berths",
+        "copies of two blocks to two tiers, when only one slot may be pinned",
+        Setting(slots=2, keys=("k0", "k1"), tiers=(T("t0"), T("t1"))),
+        _menu(stores=True, failures=False, only=COPYING),
+    ),
+    Room(
+        "whole requests",
+        "a tier that asks for the whole context, offers that find a block being written",
+        Setting(
+            slots=1,
+            tiers=(T("t0", whole_request=True), T("t1", has=("k0",))),
+        ),
+        _menu(
+            stores=True,
+            ends=True,
+            failures=False,
+            only=COPYING | {"lookup", "on_request_finished"},
+        ),
+    ),
+    Room(
+        "deadlines of loads",
+        "a load that is overdue and reports late, a lease that runs out, also while it is read",
+        Setting(slots=1, tiers=(T("t0", has=("k0",)),)),
+        _menu(loads=True, time=True),
+    ),
+    Room(
+        "deadlines of stores",
+        "a store or a copy that is overdue and reports late",
+        Setting(slots=1, tiers=(T("t0"),)),
+        _menu(stores=True, time=True, ends=True, failures=False),
+    ),
+    Room(
+        "resets of loads",
+        "a reset while a promotion is queued, loading, landed or read",
+        Setting(slots=1, tiers=(T("t0", has=("k0",)),)),
+        _menu(loads=True, resets=True, reset_tiers=True),
+    ),
+    Room(
+        "resets of stores",
+        "a reset while a block is stored, copied or read, also of the tier it is copied to",
+        Setting(slots=1, tiers=(T("t0"),)),
+        _menu(stores=True, resets=True, reset_tiers=True, loads=True, failures=False),
+    ),
+    Room(
+        "resets of plain stores",
+        "a store from before a reset that lands, or fails, after it",
+        Setting(slots=1, tiers=()),
+        _menu(stores=True, resets=True),
+    ),
+    Room(
+        "resets of copies",
+        "a reset while a block is copied to two tiers",
+        Setting(slots=1, tiers=(T("t0"), T("t1"))),
+        _menu(stores=True, resets=True, failures=False, only=COPYING | {"reset_cache"}),
+    ),
+    Room(
+        "peers",
+        "a tier that serves a peer: its own claims excluded, its sends bounded",
+        Setting(
+            slots=2,
+            tiers=(T("t1", has=("k0",)),),
+            requests=(R("r0"), R("x0", external_of="t1")),
+        ),
+        _menu(resets=True, reset_tiers=True, moods=("refuse stores", "raise on submit")),
+    ),
+    Room(
+        "sends beside copies",
+        "one slot that is copied to a tier and sent to a peer at the same time",
+        Setting(slots=1, tiers=(T("t0"), T("t1")), requests=(R("r0"), R("x0", external_of="t1"))),
+        _menu(stores=True, failures=False, only=COPYING | {"send"}),
+    ),
+    Room(
+        "ends of peers",
+        "a peer's request that ends while its blocks are sent",
+        Setting(
+            slots=1, tiers=(T("t0", has=("k0",)), T("t1")), requests=(R("x0", external_of="t1"),)
+        ),
+        _menu(ends=True, failures=False),
+    ),
+)
