@@ -65,20 +65,22 @@ class SharedHitPromise(HitPromise):
         return self if self.members else None
 
 
-class Link:
-    """A place in an eviction order: an intrusive list costs two fields and no object."""
-
-    __slots__ = ("next", "prev")
-
-    def __init__(self) -> None:
-        self.next: Link | None = None
-        self.prev: Link | None = None
-
-
-class Block(Link):
+class Block:
     """A block that owns a slot of the primary tier, from its reservation to its eviction."""
 
-    __slots__ = ("done", "key", "permit", "phase", "pins", "promise", "slot", "waits", "writer")
+    __slots__ = (
+        "done",
+        "key",
+        "next",
+        "permit",
+        "phase",
+        "pins",
+        "prev",
+        "promise",
+        "slot",
+        "waits",
+        "writer",
+    )
 
     def __init__(self, key: Key, slot: int, phase: Phase) -> None:
         self.key = key
@@ -96,8 +98,9 @@ class Block(Link):
         """Who fills the slot; None exactly when RESIDENT."""
         self.done = 0
         """The secondary tiers known to have the block, as bits."""
-        self.next = None
-        self.prev = None
+        self.next: Block | None = None
+        """Its place in the order of eviction: an intrusive list costs two fields and no object."""
+        self.prev: Block | None = None
 
     @property
     def loose(self) -> bool:

@@ -16,7 +16,7 @@ from .vocabulary import LookupResult, MissReason, Phase
 
 HIT, HIT_PENDING = LookupResult.HIT, LookupResult.HIT_PENDING
 RETRY, MISS = LookupResult.RETRY, LookupResult.MISS
-QUEUED, RESIDENT, STORING = Phase.QUEUED, Phase.RESIDENT, Phase.STORING
+RESIDENT, STORING = Phase.RESIDENT, Phase.STORING
 
 
 class Lookups:
@@ -77,9 +77,7 @@ class Lookups:
             if victim is None:
                 return MISS
             self._cascades.evicted(victim)
-        block = primary.take(key, QUEUED)
-        primary.take_permit(block)
-        self._requests.queue(block, source, request)
+        self._requests.queue(primary.reserve(key), source, request)
         return HIT_PENDING
 
     def share(self, block: Block, request: Request) -> None:

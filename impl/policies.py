@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Protocol
 
-from .blocks import Block, Epoch, Link
+from .blocks import Block, Epoch
 from .tiers.base import Key
+from .vocabulary import Phase
 
 
 class EvictionPolicy(Protocol):
@@ -55,8 +56,8 @@ class LeastRecentlyUsed:
     """
 
     def __init__(self) -> None:
-        self._ring = Link()
-        """Blocks from the least to the most recently used, as an intrusive list."""
+        self._ring = Block(None, -1, Phase.RESIDENT)
+        """Where the list of blocks begins, least recently used first, and ends; no block itself."""
         self._rank = 0
         self._aside: dict[Block, int] = {}
         """Blocks that a search stepped over and that are still held, with their rank."""
@@ -134,13 +135,15 @@ class LeastRecentlyUsed:
                 self._aside[oldest] = self._back.pop(oldest)
             heappop(self._oldest)
         block = self._ring.next
-        while isinstance(block, Block) and not self._may_go(block, epoch):
+        while block is not self._ring and block is not None:
+            if self._may_go(block, epoch):
+                return block
             following = block.next
             self._take_out(block)
             self._rank += 1
             self._aside[block] = self._rank
             block = following
-        return block if isinstance(block, Block) else None
+        return None
 
     def _may_go(self, block: Block, epoch: Epoch) -> bool:
         if block.pins or block.waits is not None:
@@ -155,7 +158,7 @@ class LeastRecentlyUsed:
         stepped_over = {**self._aside, **self._back}
         yield from sorted(stepped_over, key=stepped_over.__getitem__)
         block = self._ring.next
-        while isinstance(block, Block):
+        while block is not self._ring and block is not None:
             yield block
             block = block.next
 

@@ -59,6 +59,13 @@ class PrimaryTier:
 
     # -- slots ------------------------------------------------------------------------------------
 
+    def reserve(self, key: Key) -> Block:
+        """Give a free slot and a permit to a promotion. The caller has seen that there are."""
+        block = self.take(key, Phase.QUEUED)
+        block.permit = True
+        self.permits_used += 1
+        return block
+
     def take(self, key: Key, phase: Phase) -> Block:
         """Give a free slot to `key`. The caller has made sure that there is one."""
         self.free -= 1

@@ -95,16 +95,26 @@ class Secondary:
 
     def submit_load(self, job: LoadJob) -> bool:
         """Whether the job has begun."""
-        return self._call("submit_load", job) is not _RAISED
+        try:
+            self.tier.submit_load(job)
+        except Exception as error:
+            self.failed("submit_load", error)
+            return False
+        if self._complained:
+            self._complained.discard("submit_load")
+        return True
 
     def submit_store(self, job: StoreJob) -> Collection[Key] | None:
         """The refused keys; None when the job has failed as a whole."""
-        refused = self._call("submit_store", job)
-        if refused is _RAISED:
+        try:
+            refused = self.tier.submit_store(job)
+            if type(refused) is not tuple:
+                refused = list(refused)  # nonsense is found here and not later
+        except Exception as error:
+            self.failed("submit_store", error)
             return None
-        if not isinstance(refused, Collection):
-            self.failed("submit_store", TypeError())
-            return None
+        if self._complained:
+            self._complained.discard("submit_store")
         return refused
 
     def poll(self) -> Poll:

@@ -47,6 +47,8 @@ class ScriptedTier:
         self.cleared = 0
         self.stopped = 0
         self.log: list[str] = []
+        self.late: list[LoadJob | StoreJob] = []
+        """Jobs submitted under a request whose end this tier had heard of."""
         self._reports: list[JobReport] = []
         self._verified: list[Key] = []
         self._arena: Arena | None = None
@@ -96,6 +98,10 @@ class ScriptedTier:
         """The next poll says that these keys were verified anew."""
         self._verified += keys
 
+    def _note(self, job: LoadJob | StoreJob) -> None:
+        if job.request in self.ended:
+            self.late.append(job)
+
     def _maybe_raise(self, method: str) -> None:
         error = self.raises.get(method)
         if error is not None:
@@ -113,12 +119,14 @@ class ScriptedTier:
 
     def submit_load(self, job: LoadJob) -> None:
         self.loads.append(job)
+        self._note(job)
         self.log.append(f"load {job.request.request_id}")
         self._maybe_raise("submit_load")
         self.running[job.job_id] = job
 
     def submit_store(self, job: StoreJob) -> Collection[Key]:
         self.stores.append(job)
+        self._note(job)
         self.log.append(f"store {job.request.request_id}")
         self._maybe_raise("submit_store")
         refused = [key for key in job.keys if self.refuses_all or key in self.refuses]
