@@ -5,13 +5,12 @@ The named releases are data: whoever adds a rule that ends a promise has to say 
 
 from __future__ import annotations
 
-import z3
-
 from ..model.vocabulary import ANSWERS, OVERDUE, REASONS, WRITES
 from .invariants import fresh
+from .logic import And, Implies, Not, Or, Term, truth
 from .steps import Step, answering, but, named, obligation, on, starting
-from .symbolic import may_be_asked, unused_token
-from .terms import PERMITS, Term, among
+from .terms import PERMITS, among
+from .words import may_be_asked, unused_token
 
 PROMOTION_ENDS = {
     "dropped": "dropped or withdrawn before it was submitted",
@@ -60,14 +59,14 @@ def _(c: Step) -> Term:
     rule = c.rule
     answered = rule.answer in ANSWERS if rule.event == "lookup" else rule.answer is None
     reasoned = rule.reason in REASONS if rule.answer == "MISS" else rule.reason is None
-    return z3.BoolVal(answered and reasoned)
+    return truth(answered and reasoned)
 
 
 @obligation(L1, "HIT: the block's bytes are there", of=answering("HIT"))
 def _(c: Step) -> Term:
     slot = c.n.slot_of(c.key)
-    there = z3.And(c.n.filled(slot), c.n.content(slot) == c.key)
-    return z3.And(c.n.phase(c.key, "RESIDENT"), there)
+    there = And(c.n.filled(slot), c.n.content(slot) == c.key)
+    return And(c.n.phase(c.key, "RESIDENT"), there)
 
 
 @obligation(
@@ -78,21 +77,21 @@ def _(c: Step) -> Term:
 def _(c: Step) -> Term:
     n, k, x, r = c.n, c.key, c.n.writer(c.key), c.n.asked_by(c.key)
     slot = n.slot_of(k)
-    written = z3.And(n.phase(k, "LOADING", "STORING"), fresh(n, x, *WRITES), n.at(x) == slot)
-    queued = z3.And(n.phase(k, "QUEUED"), n.waits(k, r), n.life(r, "LIVE"), n.permit(slot))
-    return z3.And(n.slot_state(slot, "OWNED"), n.owner(slot) == k, z3.Or(written, queued))
+    written = And(n.phase(k, "LOADING", "STORING"), fresh(n, x, *WRITES), n.at(x) == slot)
+    queued = And(n.phase(k, "QUEUED"), n.waits(k, r), n.life(r, "LIVE"), n.permit(slot))
+    return And(n.slot_state(slot, "OWNED"), n.owner(slot) == k, Or(written, queued))
 
 
 @obligation(L1, "HIT_PENDING: there is no second writer", "transfer", of=answering("HIT_PENDING"))
 def _(c: Step, y: Term) -> Term:
     n, k = c.n, c.key
-    mine = z3.And(fresh(n, y, *WRITES), n.of(y) == k)
-    return z3.Implies(mine, z3.And(y == n.writer(k), z3.Not(n.phase(k, "QUEUED"))))
+    mine = And(fresh(n, y, *WRITES), n.of(y) == k)
+    return Implies(mine, And(y == n.writer(k), Not(n.phase(k, "QUEUED"))))
 
 
 @obligation(L1, "RETRY and MISS change nothing", of=answering("RETRY", "MISS"))
 def _(c: Step) -> Term:
-    return z3.BoolVal(not c.transition.writes)
+    return truth(not c.transition.writes)
 
 
 def _asks(rule: object) -> bool:
@@ -112,19 +111,19 @@ def _unclaimed(rule: object) -> bool:
 
 def _says(c: Step, tier: Term, *what: str) -> Term:
     asked = may_be_asked(c.sig, c.s, c.roles, tier)
-    return z3.And(asked, among("says", c.sig.says(tier), what))
+    return And(asked, among("says", c.sig.says(tier), what))
 
 
 @obligation(
     L1, "the tiers decide only about an absent block, and not between reset and flush", of=_asks
 )
 def _(c: Step) -> Term:
-    return z3.And(c.s.phase(c.key, "ABSENT"), z3.Not(c.s.held()))
+    return And(c.s.phase(c.key, "ABSENT"), Not(c.s.held()))
 
 
 @obligation(L1, "no tier that may be asked claims the block", "tier", of=_unclaimed)
 def _(c: Step, t: Term) -> Term:
-    return z3.Not(_says(c, t, "CLAIMS"))
+    return Not(_says(c, t, "CLAIMS"))
 
 
 @obligation(L1, "RETRY: a tier has not answered", of=answering("RETRY"))
@@ -136,7 +135,7 @@ def _(c: Step) -> Term:
     L1, "MISS: every tier has answered", "tier", of=lambda r: _unclaimed(r) and r.answer == "MISS"
 )
 def _(c: Step, t: Term) -> Term:
-    return z3.Not(_says(c, t, "UNDECIDED"))
+    return Not(_says(c, t, "UNDECIDED"))
 
 
 @obligation(L1, "MISS: the reason that is named holds", of=lambda r: r.answer == "MISS")
@@ -144,12 +143,12 @@ def _(c: Step) -> Term:
     s, k, reason = c.s, c.key, c.rule.reason
 
     def retracted(t: Term) -> Term:
-        return z3.And(c.sig.allowed(c.asker, t), s.retracted(k, t))
+        return And(c.sig.allowed(c.asker, t), s.retracted(k, t))
 
     if reason == "OVERDUE":
         return s.phase(k, *OVERDUE)
     if reason == "HELD":
-        return z3.And(s.phase(k, "ABSENT"), s.held())
+        return And(s.phase(k, "ABSENT"), s.held())
     if reason == "FULL":
         return c.q.some("tier", lambda t: _says(c, t, "CLAIMS"), "sayer")
     if reason == "TIER_ERROR":
@@ -158,7 +157,7 @@ def _(c: Step) -> Term:
         return c.q.some("tier", lambda t: _says(c, t, "TIMED_OUT"), "sayer")
     if reason == "FAILED":
         return c.q.some("tier", retracted, "sayer")
-    return z3.And(s.phase(k, "ABSENT"), z3.Not(s.held()))
+    return And(s.phase(k, "ABSENT"), Not(s.held()))
 
 
 @obligation(
@@ -169,7 +168,7 @@ def _(c: Step) -> Term:
     of=lambda r: r.reason == "FULL",
 )
 def _(c: Step, p: Term, f: Term) -> Term:
-    return z3.Or(z3.Not(unused_token(c.s, "permit", p)), z3.Not(c.s.slot_state(f, "FREE")))
+    return Or(Not(unused_token(c.s, "permit", p)), Not(c.s.slot_state(f, "FREE")))
 
 
 @obligation(
@@ -179,11 +178,11 @@ def _(c: Step, p: Term, f: Term) -> Term:
     of=lambda r: r.reason == "ABSENT",
 )
 def _(c: Step, t: Term) -> Term:
-    trouble = z3.Or(
+    trouble = Or(
         _says(c, t, "RAISED", "TIMED_OUT"),
-        z3.And(c.sig.allowed(c.asker, t), c.s.retracted(c.key, t)),
+        And(c.sig.allowed(c.asker, t), c.s.retracted(c.key, t)),
     )
-    return z3.Not(trouble)
+    return Not(trouble)
 
 
 # -------------------------------------------------- L2: until it lands, whoever asks waits or hits
@@ -193,7 +192,7 @@ def _(c: Step, t: Term) -> Term:
     L2, "MISS and RETRY only where no promotion is under way", of=answering("MISS", "RETRY")
 )
 def _(c: Step) -> Term:
-    return z3.Not(c.s.phase(c.key, "QUEUED", "LOADING"))
+    return Not(c.s.phase(c.key, "QUEUED", "LOADING"))
 
 
 @obligation(
@@ -204,15 +203,15 @@ def _(c: Step) -> Term:
 )
 def _(c: Step, k: Term) -> Term:
     s, n = c.s, c.n
-    queued = z3.Implies(s.phase(k, "QUEUED"), n.phase(k, "QUEUED", "LOADING"))
-    return z3.And(queued, z3.Implies(s.phase(k, "LOADING"), n.phase(k, "LOADING", "RESIDENT")))
+    queued = Implies(s.phase(k, "QUEUED"), n.phase(k, "QUEUED", "LOADING"))
+    return And(queued, Implies(s.phase(k, "LOADING"), n.phase(k, "LOADING", "RESIDENT")))
 
 
 @obligation(L2, "a promotion keeps its source", "key")
 def _(c: Step, k: Term) -> Term:
     s, n = c.s, c.n
-    on_its_way = z3.And(s.phase(k, "QUEUED", "LOADING"), n.phase(k, "QUEUED", "LOADING"))
-    return z3.Implies(on_its_way, n.source(k) == s.source(k))
+    on_its_way = And(s.phase(k, "QUEUED", "LOADING"), n.phase(k, "QUEUED", "LOADING"))
+    return Implies(on_its_way, n.source(k) == s.source(k))
 
 
 # ---------------------------------------------------------------------------- L3: until it is read
@@ -220,7 +219,7 @@ def _(c: Step, k: Term) -> Term:
 
 @obligation(L3, "who waits is not answered MISS or RETRY", of=answering("MISS", "RETRY"))
 def _(c: Step) -> Term:
-    return z3.Not(c.s.waits(c.key, c.asker))
+    return Not(c.s.waits(c.key, c.asker))
 
 
 @obligation(L3, "who is answered HIT_PENDING waits", of=answering("HIT_PENDING"))
@@ -232,19 +231,19 @@ def _(c: Step) -> Term:
     L3, "a promise lives on unless a named release ends it", "key", "request", of=but(*PROMISE_ENDS)
 )
 def _(c: Step, k: Term, r: Term) -> Term:
-    return z3.Implies(c.s.waits(k, r), c.n.waits(k, r))
+    return Implies(c.s.waits(k, r), c.n.waits(k, r))
 
 
 @obligation(
     L3, "letting go ends nobody else's promise", "key", "request", of=named(*ASKERS_RELEASES)
 )
 def _(c: Step, k: Term, r: Term) -> Term:
-    return z3.Implies(z3.And(c.s.waits(k, r), r != c.asker), c.n.waits(k, r))
+    return Implies(And(c.s.waits(k, r), r != c.asker), c.n.waits(k, r))
 
 
 @obligation(L3, "who lets go waits no more", of=on("let_go"))
 def _(c: Step) -> Term:
-    return z3.Not(c.n.waits(c.key, c.asker))
+    return Not(c.n.waits(c.key, c.asker))
 
 
 @obligation(
@@ -255,16 +254,16 @@ def _(c: Step) -> Term:
     of=on("load_landed", "store_landed"),
 )
 def _(c: Step, k: Term, r: Term) -> Term:
-    promised = z3.And(c.s.waits(k, r), c.s.permit(c.s.slot_of(k)))
-    return z3.Implies(promised, c.n.waits(k, r))
+    promised = And(c.s.waits(k, r), c.s.permit(c.s.slot_of(k)))
+    return Implies(promised, c.n.waits(k, r))
 
 
 @obligation(
     L3, "a wait on a store takes a permit if one is free", PERMITS, of=answering("HIT_PENDING")
 )
 def _(c: Step, p: Term) -> Term:
-    could = z3.And(c.s.phase(c.key, "STORING"), unused_token(c.s, "permit", p))
-    return z3.Implies(could, c.n.permit(c.n.slot_of(c.key)))
+    could = And(c.s.phase(c.key, "STORING"), unused_token(c.s, "permit", p))
+    return Implies(could, c.n.permit(c.n.slot_of(c.key)))
 
 
 @obligation(
@@ -274,8 +273,8 @@ def _(c: Step, p: Term) -> Term:
     of=lambda r: r.event == "let_go" and r.then.get("slot") == "free",
 )
 def _(c: Step, r: Term) -> Term:
-    could = z3.And(c.s.waits(c.key, r), c.sig.allowed(r, c.s.source(c.key)))
-    return z3.Implies(could, r == c.asker)
+    could = And(c.s.waits(c.key, r), c.sig.allowed(r, c.s.source(c.key)))
+    return Implies(could, r == c.asker)
 
 
 # ------------------------------------------------------------------------------ L4: submitted once
@@ -284,12 +283,12 @@ def _(c: Step, r: Term) -> Term:
 @obligation(L4, "what is submitted was queued, and was not submitted before", of=starting("LOAD"))
 def _(c: Step) -> Term:
     k = c.key
-    return z3.And(c.s.phase(k, "QUEUED"), c.s.submits(k, "0"), c.n.phase(k, "LOADING"))
+    return And(c.s.phase(k, "QUEUED"), c.s.submits(k, "0"), c.n.phase(k, "LOADING"))
 
 
 @obligation(L4, "no other load of the promotion runs", "transfer", of=starting("LOAD"))
 def _(c: Step, y: Term) -> Term:
-    return z3.Not(z3.And(fresh(c.s, y, "LOAD"), c.s.of(y) == c.key))
+    return Not(And(fresh(c.s, y, "LOAD"), c.s.of(y) == c.key))
 
 
 @obligation(
@@ -299,8 +298,8 @@ def _(c: Step, y: Term) -> Term:
 )
 def _(c: Step) -> Term:
     s, n, r = c.s, c.n, c.n.by(c.x)
-    whose = z3.And(s.waits(c.key, r), s.life(r, "LIVE"), c.sig.allowed(r, n.to(c.x)))
-    return z3.And(whose, n.to(c.x) == s.source(c.key))
+    whose = And(s.waits(c.key, r), s.life(r, "LIVE"), c.sig.allowed(r, n.to(c.x)))
+    return And(whose, n.to(c.x) == s.source(c.key))
 
 
 @obligation(
@@ -310,21 +309,21 @@ def _(c: Step) -> Term:
     of=but("dropped", "queue_forgotten"),
 )
 def _(c: Step, k: Term) -> Term:
-    left = z3.And(c.s.phase(k, "QUEUED"), z3.Not(c.n.phase(k, "QUEUED")))
-    return z3.Implies(left, z3.And(c.n.phase(k, "LOADING"), fresh(c.n, c.n.writer(k), "LOAD")))
+    left = And(c.s.phase(k, "QUEUED"), Not(c.n.phase(k, "QUEUED")))
+    return Implies(left, And(c.n.phase(k, "LOADING"), fresh(c.n, c.n.writer(k), "LOAD")))
 
 
 @obligation(L4, "nothing is queued when its step has ended", "key", of=on("step_end"))
 def _(c: Step, k: Term) -> Term:
-    return z3.Not(c.n.phase(k, "QUEUED"))
+    return Not(c.n.phase(k, "QUEUED"))
 
 
 @obligation(L4, "only a submission counts as one, and only a new promotion begins at none", "key")
 def _(c: Step, k: Term) -> Term:
     s, n = c.s, c.n
-    counted = z3.And(s.phase(k, "QUEUED"), n.phase(k, "LOADING"))
-    begun = z3.And(s.phase(k, "ABSENT"), n.phase(k, "QUEUED"), n.submits(k, "0"))
-    return z3.Or(n.raw("submits")(k) == s.raw("submits")(k), counted, begun)
+    counted = And(s.phase(k, "QUEUED"), n.phase(k, "LOADING"))
+    begun = And(s.phase(k, "ABSENT"), n.phase(k, "QUEUED"), n.submits(k, "0"))
+    return Or(n.raw("submits")(k) == s.raw("submits")(k), counted, begun)
 
 
 # ----------------------------------------------------------------------------------- L6: HIT holds
@@ -337,7 +336,7 @@ def _(c: Step) -> Term:
 
 @obligation(L6, "the short promise lives on until a named end", "key", "request", of=but(*HIT_ENDS))
 def _(c: Step, k: Term, r: Term) -> Term:
-    return z3.Implies(c.s.hit(k, r), c.n.hit(k, r))
+    return Implies(c.s.hit(k, r), c.n.hit(k, r))
 
 
 @obligation(
@@ -348,12 +347,12 @@ def _(c: Step, k: Term, r: Term) -> Term:
     of=named("pinned", "finished"),
 )
 def _(c: Step, k: Term, r: Term) -> Term:
-    return z3.Implies(z3.And(c.s.hit(k, r), r != c.asker), c.n.hit(k, r))
+    return Implies(And(c.s.hit(k, r), r != c.asker), c.n.hit(k, r))
 
 
 @obligation(L6, "no block that somebody holds a HIT on is evicted", "request", of=on("evict"))
 def _(c: Step, r: Term) -> Term:
-    return z3.Not(c.s.hit(c.key, r))
+    return Not(c.s.hit(c.key, r))
 
 
 @obligation(
@@ -364,4 +363,4 @@ def _(c: Step, r: Term) -> Term:
     of=on("store_begin", "step_end"),
 )
 def _(c: Step, k: Term, r: Term) -> Term:
-    return z3.Not(c.n.hit(k, r))
+    return Not(c.n.hit(k, r))

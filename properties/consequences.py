@@ -6,58 +6,56 @@ import z3
 
 from ..model.vocabulary import CASCADES, OWNING
 from .invariants import Invariant, Known, fresh, runs
-from .terms import Term
+from .logic import And, Implies, Not, Or, Term
 
 
 def _two_keys(c: Known, k: Term, j: Term) -> Term:
     s = c.s
-    both = z3.And(s.phase(k, *OWNING), s.phase(j, *OWNING), s.slot_of(k) == s.slot_of(j))
-    return z3.Implies(both, k == j)
+    both = And(s.phase(k, *OWNING), s.phase(j, *OWNING), s.slot_of(k) == s.slot_of(j))
+    return Implies(both, k == j)
 
 
 def _partition(c: Known, f: Term, k: Term) -> Term:
     # "exactly one of three" is the type of slot_state; owned is what some block owns
     s = c.s
-    owned = z3.And(s.phase(s.owner(f), *OWNING), s.slot_of(s.owner(f)) == f)
-    claimed = z3.And(s.phase(k, *OWNING), s.slot_of(k) == f)
-    return z3.And(
-        z3.Implies(s.slot_state(f, "OWNED"), owned),
-        z3.Implies(claimed, s.slot_state(f, "OWNED")),
+    owned = And(s.phase(s.owner(f), *OWNING), s.slot_of(s.owner(f)) == f)
+    claimed = And(s.phase(k, *OWNING), s.slot_of(k) == f)
+    return And(
+        Implies(s.slot_state(f, "OWNED"), owned),
+        Implies(claimed, s.slot_state(f, "OWNED")),
     )
 
 
 def _pins(c: Known, x: Term) -> Term:
     s = c.s
-    pinned = z3.And(s.phase(s.of(x), "RESIDENT"), s.slot_of(s.of(x)) == s.at(x))
-    return z3.Implies(fresh(s, x, "READ", *CASCADES), pinned)
+    pinned = And(s.phase(s.of(x), "RESIDENT"), s.slot_of(s.of(x)) == s.at(x))
+    return Implies(fresh(s, x, "READ", *CASCADES), pinned)
 
 
 def _permits(c: Known, f: Term, g: Term) -> Term:
     s = c.s
-    same = z3.And(s.permit(f), s.permit(g), s.permit_of(f) == s.permit_of(g))
-    return z3.Implies(same, f == g)
+    same = And(s.permit(f), s.permit(g), s.permit_of(f) == s.permit_of(g))
+    return Implies(same, f == g)
 
 
 def _berths(c: Known, f: Term, g: Term) -> Term:
     s = c.s
-    same = z3.And(s.berth(f), s.berth(g), s.berth_of(f) == s.berth_of(g))
-    return z3.Implies(same, f == g)
+    same = And(s.berth(f), s.berth(g), s.berth_of(f) == s.berth_of(g))
+    return Implies(same, f == g)
 
 
 def _withheld(c: Known, f: Term, r: Term) -> Term:
     s, k = c.s, c.s.owner(f)
-    busy = c.q.some(
-        "transfer", lambda x: z3.And(runs(s, x, "STORE", "READ"), s.at(x) == f), "gpu", f
-    )
-    evictable = z3.And(s.phase(k, "RESIDENT"), s.slot_of(k) == f, z3.Not(s.waits(k, r)))
-    return z3.Or(s.slot_state(f, "FREE"), s.permit(f), s.berth(f), busy, evictable)
+    busy = c.q.some("transfer", lambda x: And(runs(s, x, "STORE", "READ"), s.at(x) == f), "gpu", f)
+    evictable = And(s.phase(k, "RESIDENT"), s.slot_of(k) == f, Not(s.waits(k, r)))
+    return Or(s.slot_state(f, "FREE"), s.permit(f), s.berth(f), busy, evictable)
 
 
 def _gone(c: Known, r: Term, k: Term) -> Term:
     s = c.s
-    left = z3.Or(s.waits(k, r), s.hit(k, r), s.parked(k, r))
-    queued = z3.And(s.phase(k, "QUEUED"), s.asked_by(k) == r)
-    return z3.Implies(s.life(r, "ENDED"), z3.Not(z3.Or(left, queued)))
+    left = Or(s.waits(k, r), s.hit(k, r), s.parked(k, r))
+    queued = And(s.phase(k, "QUEUED"), s.asked_by(k) == r)
+    return Implies(s.life(r, "ENDED"), Not(Or(left, queued)))
 
 
 def _shares(c: Known) -> Term:

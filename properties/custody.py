@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import z3
-
 from .invariants import PINS, fresh, runs
+from .logic import FALSE, TRUE, And, Implies, Not, Or, Term
 from .steps import Step, change, obligation, on, starting
-from .symbolic import unused_token
-from .terms import BERTHS, PERMITS, Term
+from .terms import BERTHS, PERMITS
+from .words import unused_token
 
 S2, S3, S4 = "S2-no-reuse-under-transfer", "S3-pins", "S4-operations"
 F1, F2, P2 = "F1-partial-failure", "F2-claim-retracted", "P2-room-for-stores"
@@ -29,8 +28,8 @@ def _takes(word: str) -> bool:
     of=lambda r: r.then.get("slot") == "take",
 )
 def _(c: Step) -> Term:
-    taken = z3.And(c.n.slot_state(c.slot, "OWNED"), c.n.owner(c.slot) == c.key)
-    return z3.And(c.s.slot_state(c.slot, "FREE"), taken, c.n.slot_of(c.key) == c.slot)
+    taken = And(c.n.slot_state(c.slot, "OWNED"), c.n.owner(c.slot) == c.key)
+    return And(c.s.slot_state(c.slot, "FREE"), taken, c.n.slot_of(c.key) == c.slot)
 
 
 @obligation(
@@ -40,15 +39,15 @@ def _(c: Step) -> Term:
     of=lambda r: r.then.get("slot") == "take",
 )
 def _(c: Step, y: Term) -> Term:
-    return z3.Implies(runs(c.s, y), c.s.at(y) != c.slot)
+    return Implies(runs(c.s, y), c.s.at(y) != c.slot)
 
 
 @obligation(S2, "a slot under a transfer becomes neither free nor another's", "transfer")
 def _(c: Step, y: Term) -> Term:
     s, n, f = c.s, c.n, c.s.at(y)
-    still = z3.And(runs(s, y), runs(n, y))
-    same = z3.Or(n.slot_state(f, "QUARANTINED"), n.owner(f) == s.owner(f))
-    return z3.Implies(still, z3.And(z3.Not(n.slot_state(f, "FREE")), same, n.at(y) == f))
+    still = And(runs(s, y), runs(n, y))
+    same = Or(n.slot_state(f, "QUARANTINED"), n.owner(f) == s.owner(f))
+    return Implies(still, And(Not(n.slot_state(f, "FREE")), same, n.at(y) == f))
 
 
 # ---------------------------------------------------------------------------------------- S3: pins
@@ -56,38 +55,38 @@ def _(c: Step, y: Term) -> Term:
 
 @obligation(S3, "no pinned block is evicted", "transfer", of=on("evict"))
 def _(c: Step, y: Term) -> Term:
-    return z3.Not(z3.And(fresh(c.s, y), c.s.of(y) == c.key))
+    return Not(And(fresh(c.s, y), c.s.of(y) == c.key))
 
 
 @obligation(S3, "no promised block is evicted", "request", of=on("evict"))
 def _(c: Step, r: Term) -> Term:
-    return z3.Not(c.s.waits(c.key, r))
+    return Not(c.s.waits(c.key, r))
 
 
 @obligation(S3, "only a resident block is evicted, and its slot is free then", of=on("evict"))
 def _(c: Step) -> Term:
-    gone = z3.And(c.n.phase(c.key, "ABSENT"), c.n.slot_state(c.slot, "FREE"))
-    return z3.And(c.s.phase(c.key, "RESIDENT"), gone)
+    gone = And(c.n.phase(c.key, "ABSENT"), c.n.slot_state(c.slot, "FREE"))
+    return And(c.s.phase(c.key, "RESIDENT"), gone)
 
 
 @obligation(S3, "only its own report ends a transfer", "transfer")
 def _(c: Step, y: Term) -> Term:
     s, n = c.s, c.n
-    others = z3.BoolVal(True) if c.rule.event not in REPORTS else y != c.x
+    others = TRUE if c.rule.event not in REPORTS else y != c.x
     same = [n.raw(name)(y) == s.raw(name)(y) for name in ("kind", "of", "at", "by", "to")]
-    return z3.Implies(z3.And(runs(s, y), others), z3.And(runs(n, y), *same))
+    return Implies(And(runs(s, y), others), And(runs(n, y), *same))
 
 
 @obligation(S3, "who reads or copies a block pins it, on its slot", of=starting(*PINS))
 def _(c: Step) -> Term:
     n, x = c.n, c.x
-    pinned = z3.And(fresh(n, x, *PINS), n.of(x) == c.key, n.at(x) == c.s.slot_of(c.key))
-    return z3.And(c.s.phase(c.key, "RESIDENT"), pinned)
+    pinned = And(fresh(n, x, *PINS), n.of(x) == c.key, n.at(x) == c.s.slot_of(c.key))
+    return And(c.s.phase(c.key, "RESIDENT"), pinned)
 
 
 @obligation(S3, "a resident block can be read, whoever else reads it", of=on("read"))
 def _(c: Step) -> Term:
-    return z3.And(runs(c.n, c.x, "READ"), c.n.phase(c.key, "RESIDENT"))
+    return And(runs(c.n, c.x, "READ"), c.n.phase(c.key, "RESIDENT"))
 
 
 # ---------------------------------------------------------------------------------- S4: operations
@@ -112,8 +111,8 @@ def _(c: Step) -> Term:
 @obligation(S4, "an id is used once", "transfer")
 def _(c: Step, y: Term) -> Term:
     s, n = c.s, c.n
-    ended = z3.Implies(s.state(y, "ENDED"), n.state(y, "ENDED"))
-    return z3.And(ended, z3.Implies(runs(s, y), n.state(y, "RUNNING", "ENDED")))
+    ended = Implies(s.state(y, "ENDED"), n.state(y, "ENDED"))
+    return And(ended, Implies(runs(s, y), n.state(y, "RUNNING", "ENDED")))
 
 
 @obligation(
@@ -123,26 +122,26 @@ def _(c: Step, y: Term) -> Term:
 )
 def _(c: Step) -> Term:
     n, x = c.n, c.x
-    placed = z3.And(n.of(x) == c.key, n.at(x) == n.slot_of(c.key))
-    return z3.And(c.s.state(x, "UNUSED"), fresh(n, x), placed)
+    placed = And(n.of(x) == c.key, n.at(x) == n.slot_of(c.key))
+    return And(c.s.state(x, "UNUSED"), fresh(n, x), placed)
 
 
 @obligation(
     S4, "a writer's report changes no block but the one it writes", "key", of=on(*WRITERS_REPORT)
 )
 def _(c: Step, k: Term) -> Term:
-    mine = z3.And(c.s.writer(k) == c.x, z3.Not(c.s.stale(c.x)))
-    return z3.Implies(change(c.s, c.n, "phase", k), mine)
+    mine = And(c.s.writer(k) == c.x, Not(c.s.stale(c.x)))
+    return Implies(change(c.s, c.n, "phase", k), mine)
 
 
 @obligation(S4, "the end of a read or copy changes no block's phase", "key", of=on("unpin"))
 def _(c: Step, k: Term) -> Term:
-    return z3.Not(change(c.s, c.n, "phase", k))
+    return Not(change(c.s, c.n, "phase", k))
 
 
 @obligation(S4, "what a reset has forgotten stays forgotten", "transfer")
 def _(c: Step, y: Term) -> Term:
-    return z3.Implies(z3.And(runs(c.s, y), c.s.stale(y)), c.n.stale(y))
+    return Implies(And(runs(c.s, y), c.s.stale(y)), c.n.stale(y))
 
 
 # ----------------------------------------------------------------------------- F1: partial failure
@@ -155,13 +154,13 @@ def _says(landed: bool) -> tuple[str, str]:
 @obligation(F1, "what landed is resident, with its own bytes", of=on(*_says(True)))
 def _(c: Step) -> Term:
     n, k = c.n, c.key
-    there = z3.And(n.phase(k, "RESIDENT"), n.filled(c.slot), n.content(c.slot) == k)
-    return z3.Or(c.s.stale(c.x), z3.And(there, n.slot_of(k) == c.slot))
+    there = And(n.phase(k, "RESIDENT"), n.filled(c.slot), n.content(c.slot) == k)
+    return Or(c.s.stale(c.x), And(there, n.slot_of(k) == c.slot))
 
 
 @obligation(F1, "what failed is absent", of=on(*_says(False)))
 def _(c: Step) -> Term:
-    return z3.Or(c.s.stale(c.x), c.n.phase(c.key, "ABSENT"))
+    return Or(c.s.stale(c.x), c.n.phase(c.key, "ABSENT"))
 
 
 @obligation(
@@ -170,15 +169,15 @@ def _(c: Step) -> Term:
     of=on(*WRITERS_REPORT),
 )
 def _(c: Step) -> Term:
-    free = z3.And(c.n.slot_state(c.slot, "FREE"), z3.Not(c.n.permit(c.slot)))
+    free = And(c.n.slot_state(c.slot, "FREE"), Not(c.n.permit(c.slot)))
     failed = c.rule.event in _says(False)
-    return free if failed else z3.Implies(c.s.stale(c.x), free)
+    return free if failed else Implies(c.s.stale(c.x), free)
 
 
 @obligation(F1, "a failed key touches no other key", "key", of=on(*_says(False)))
 def _(c: Step, k: Term) -> Term:
-    touched = z3.Or(change(c.s, c.n, "phase", k), change(c.s, c.n, "slot_of", k))
-    return z3.Implies(touched, k == c.key)
+    touched = Or(change(c.s, c.n, "phase", k), change(c.s, c.n, "slot_of", k))
+    return Implies(touched, k == c.key)
 
 
 # ------------------------------------------------------------------------ F2: claims are retracted
@@ -190,8 +189,8 @@ def _(c: Step, k: Term) -> Term:
     of=lambda r: r.event == "lookup" and r.then.get("phase") == "QUEUED",
 )
 def _(c: Step) -> Term:
-    allowed = z3.And(c.sig.allowed(c.asker, c.tier), z3.Not(c.s.retracted(c.key, c.tier)))
-    return z3.And(allowed, c.n.source(c.key) == c.tier)
+    allowed = And(c.sig.allowed(c.asker, c.tier), Not(c.s.retracted(c.key, c.tier)))
+    return And(allowed, c.n.source(c.key) == c.tier)
 
 
 @obligation(F2, "a failed load retracts the claim, from before a reset too", of=on("load_failed"))
@@ -201,23 +200,23 @@ def _(c: Step) -> Term:
 
 @obligation(F2, "only new evidence restores a claim", "key", "tier")
 def _(c: Step, k: Term, t: Term) -> Term:
-    restored = z3.And(c.s.retracted(k, t), z3.Not(c.n.retracted(k, t)))
+    restored = And(c.s.retracted(k, t), Not(c.n.retracted(k, t)))
     if c.rule.event == "verified":
-        return z3.Implies(restored, z3.And(k == c.key, t == c.tier))
-    return z3.Not(restored)
+        return Implies(restored, And(k == c.key, t == c.tier))
+    return Not(restored)
 
 
 @obligation(F2, "new evidence does restore it", of=on("verified"))
 def _(c: Step) -> Term:
-    return z3.Not(c.n.retracted(c.key, c.tier))
+    return Not(c.n.retracted(c.key, c.tier))
 
 
 @obligation(F2, "only a failed load or a cleared tier retracts a claim", "key", "tier")
 def _(c: Step, k: Term, t: Term) -> Term:
-    lost = z3.And(z3.Not(c.s.retracted(k, t)), c.n.retracted(k, t))
+    lost = And(Not(c.s.retracted(k, t)), c.n.retracted(k, t))
     if c.rule.event in ("load_failed", "unfounded"):
-        return z3.Implies(lost, z3.And(k == c.key, t == c.tier))
-    return z3.Not(lost)
+        return Implies(lost, And(k == c.key, t == c.tier))
+    return Not(lost)
 
 
 @obligation(F2, "a tier that was cleared claims nothing any more", of=on("unfounded"))
@@ -230,25 +229,25 @@ def _(c: Step) -> Term:
 
 @obligation(P2, "a permit that is taken was free", of=lambda r: r.then.get("permit") == "take")
 def _(c: Step) -> Term:
-    held = z3.And(c.n.permit(c.slot), c.n.permit_of(c.slot) == c.roles["permit"])
-    return z3.And(unused_token(c.s, "permit", c.roles["permit"]), held)
+    held = And(c.n.permit(c.slot), c.n.permit_of(c.slot) == c.roles["permit"])
+    return And(unused_token(c.s, "permit", c.roles["permit"]), held)
 
 
 @obligation(P2, "a berth that is taken was free", of=lambda r: r.then.get("berth") == "take")
 def _(c: Step) -> Term:
-    held = z3.And(c.n.berth(c.slot), c.n.berth_of(c.slot) == c.roles["berth"])
-    return z3.And(unused_token(c.s, "berth", c.roles["berth"]), held)
+    held = And(c.n.berth(c.slot), c.n.berth_of(c.slot) == c.roles["berth"])
+    return And(unused_token(c.s, "berth", c.roles["berth"]), held)
 
 
 @obligation(P2, "permits change hands only where a rule says so", PERMITS)
 def _(c: Step, p: Term) -> Term:
-    taken = z3.And(unused_token(c.s, "permit", p), z3.Not(unused_token(c.n, "permit", p)))
-    mine = p == c.roles["permit"] if _takes(str(c.rule.then.get("permit"))) else z3.BoolVal(False)
-    return z3.Implies(taken, mine)
+    taken = And(unused_token(c.s, "permit", p), Not(unused_token(c.n, "permit", p)))
+    mine = p == c.roles["permit"] if _takes(str(c.rule.then.get("permit"))) else FALSE
+    return Implies(taken, mine)
 
 
 @obligation(P2, "berths change hands only where a rule says so", BERTHS)
 def _(c: Step, b: Term) -> Term:
-    taken = z3.And(unused_token(c.s, "berth", b), z3.Not(unused_token(c.n, "berth", b)))
-    mine = b == c.roles["berth"] if _takes(str(c.rule.then.get("berth"))) else z3.BoolVal(False)
-    return z3.Implies(taken, mine)
+    taken = And(unused_token(c.s, "berth", b), Not(unused_token(c.n, "berth", b)))
+    mine = b == c.roles["berth"] if _takes(str(c.rule.then.get("berth"))) else FALSE
+    return Implies(taken, mine)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import z3
-
 from .custody import REPORTS
 from .invariants import fresh, runs
+from .logic import FALSE, And, If, Implies, Not, Or, Term
 from .steps import Step, but, change, obligation, on, starting
-from .terms import Term
 
 C1, C2, R1 = "C1-cascade-once", "C2-cascade-reoffered", "R1-reset"
 Q1, W1 = "Q1-finish", "W1-pending-work"
@@ -22,8 +20,8 @@ GIVEN_UP = ("copying_given_up", "refused_for_good")
 @obligation(C1, "what is copied was due and is resident", of=starting("CASCADE"))
 def _(c: Step) -> Term:
     k, t = c.key, c.tier
-    due = z3.And(c.s.phase(k, "RESIDENT"), c.s.cascade(k, t, "DUE"))
-    return z3.And(due, c.n.cascade(k, t, "RUNNING"), c.n.to(c.x) == t)
+    due = And(c.s.phase(k, "RESIDENT"), c.s.cascade(k, t, "DUE"))
+    return And(due, c.n.cascade(k, t, "RUNNING"), c.n.to(c.x) == t)
 
 
 @obligation(
@@ -33,43 +31,43 @@ def _(c: Step) -> Term:
     of=starting("CASCADE"),
 )
 def _(c: Step, y: Term) -> Term:
-    same = z3.And(c.s.of(y) == c.key, c.s.to(y) == c.tier)
-    return z3.Not(z3.And(runs(c.s, y, "CASCADE"), same))
+    same = And(c.s.of(y) == c.key, c.s.to(y) == c.tier)
+    return Not(And(runs(c.s, y, "CASCADE"), same))
 
 
 @obligation(C1, "each tier gets a newly stored block", "tier", of=on("store_landed"))
 def _(c: Step, t: Term) -> Term:
-    return z3.Or(c.s.stale(c.x), c.n.cascade(c.key, t, "DUE"))
+    return Or(c.s.stale(c.x), c.n.cascade(c.key, t, "DUE"))
 
 
 @obligation(C1, "a failed store is copied nowhere", "tier", of=on("store_failed"))
 def _(c: Step, t: Term) -> Term:
-    return z3.Or(c.s.stale(c.x), c.n.cascade(c.key, t, "NONE"))
+    return Or(c.s.stale(c.x), c.n.cascade(c.key, t, "NONE"))
 
 
 @obligation(
     C1, "a promoted block is not copied back to where it came from", "tier", of=on("load_landed")
 )
 def _(c: Step, t: Term) -> Term:
-    known = z3.If(t == c.s.to(c.x), c.n.cascade(c.key, t, "DONE"), c.n.cascade(c.key, t, "NONE"))
-    return z3.Or(c.s.stale(c.x), known)
+    known = If(t == c.s.to(c.x), c.n.cascade(c.key, t, "DONE"), c.n.cascade(c.key, t, "NONE"))
+    return Or(c.s.stale(c.x), known)
 
 
 @obligation(C1, "a block that was copied is not copied again in its life", "key", "tier")
 def _(c: Step, k: Term, t: Term) -> Term:
-    here = z3.And(c.s.phase(k, "RESIDENT"), c.n.phase(k, "RESIDENT"))
-    return z3.Implies(z3.And(here, c.s.cascade(k, t, "DONE")), c.n.cascade(k, t, "DONE"))
+    here = And(c.s.phase(k, "RESIDENT"), c.n.phase(k, "RESIDENT"))
+    return Implies(And(here, c.s.cascade(k, t, "DONE")), c.n.cascade(k, t, "DONE"))
 
 
 @obligation(C1, "a success is counted, and nothing else is", "key", "tier")
 def _(c: Step, k: Term, t: Term) -> Term:
     s, n = c.s, c.n
-    alive = z3.And(s.phase(k, "RESIDENT"), n.phase(k, "RESIDENT"))
+    alive = And(s.phase(k, "RESIDENT"), n.phase(k, "RESIDENT"))
     if c.rule.event != "copied":
-        return z3.Implies(alive, z3.Not(change(s, n, "successes", k, t)))
-    landed = z3.And(k == c.key, t == c.tier, c.said("outcome", "LANDED"))
-    counted = z3.And(s.successes(k, t, "0"), n.successes(k, t, "1"), n.cascade(k, t, "DONE"))
-    return z3.If(landed, counted, z3.Not(change(s, n, "successes", k, t)))
+        return Implies(alive, Not(change(s, n, "successes", k, t)))
+    landed = And(k == c.key, t == c.tier, c.said("outcome", "LANDED"))
+    counted = And(s.successes(k, t, "0"), n.successes(k, t, "1"), n.cascade(k, t, "DONE"))
+    return If(landed, counted, Not(change(s, n, "successes", k, t)))
 
 
 # ------------------------------------------------------------------------------- C2: offered again
@@ -84,29 +82,29 @@ def _(c: Step, k: Term, t: Term) -> Term:
 )
 def _(c: Step, k: Term, t: Term) -> Term:
     s, n = c.s, c.n
-    here = z3.And(s.phase(k, "RESIDENT"), n.phase(k, "RESIDENT"))
-    due = z3.Implies(s.cascade(k, t, "DUE"), n.cascade(k, t, "DUE", "RUNNING"))
-    running = z3.Implies(s.cascade(k, t, "RUNNING"), z3.Not(n.cascade(k, t, "NONE")))
-    return z3.Implies(here, z3.And(due, running))
+    here = And(s.phase(k, "RESIDENT"), n.phase(k, "RESIDENT"))
+    due = Implies(s.cascade(k, t, "DUE"), n.cascade(k, t, "DUE", "RUNNING"))
+    running = Implies(s.cascade(k, t, "RUNNING"), Not(n.cascade(k, t, "NONE")))
+    return Implies(here, And(due, running))
 
 
 @obligation(C2, "a refused or failed cascade is due again while offers are left", of=on("copied"))
 def _(c: Step) -> Term:
-    again = z3.And(c.said("outcome", "FAILED", "REFUSED"), c.said("tries", "LEFT"))
-    return z3.Implies(again, c.n.cascade(c.key, c.tier, "DUE"))
+    again = And(c.said("outcome", "FAILED", "REFUSED"), c.said("tries", "LEFT"))
+    return Implies(again, c.n.cascade(c.key, c.tier, "DUE"))
 
 
 @obligation(C2, "and given up when they are spent", of=on("copied"))
 def _(c: Step) -> Term:
-    over = z3.And(c.said("outcome", "FAILED", "REFUSED"), c.said("tries", "SPENT"))
-    return z3.Implies(over, c.n.cascade(c.key, c.tier, "NONE"))
+    over = And(c.said("outcome", "FAILED", "REFUSED"), c.said("tries", "SPENT"))
+    return Implies(over, c.n.cascade(c.key, c.tier, "NONE"))
 
 
 @obligation(C2, "only what was offered is refused, only what runs lands or fails", of=on("copied"))
 def _(c: Step) -> Term:
     refused = c.said("outcome", "REFUSED")
     s, k, t = c.s, c.key, c.tier
-    return z3.If(refused, s.cascade(k, t, "DUE"), s.cascade(k, t, "RUNNING"))
+    return If(refused, s.cascade(k, t, "DUE"), s.cascade(k, t, "RUNNING"))
 
 
 @obligation(
@@ -114,13 +112,13 @@ def _(c: Step) -> Term:
 )
 def _(c: Step) -> Term:
     k, t = c.key, c.tier
-    idle = z3.And(c.s.phase(k, "RESIDENT"), c.s.cascade(k, t, "NONE"))
-    return z3.And(idle, c.n.cascade(k, t, "DUE"))
+    idle = And(c.s.phase(k, "RESIDENT"), c.s.cascade(k, t, "NONE"))
+    return And(idle, c.n.cascade(k, t, "DUE"))
 
 
 @obligation(C2, "an offer is parked while the block is stored", of=on("park"))
 def _(c: Step) -> Term:
-    return z3.And(c.s.phase(c.key, "STORING"), c.n.parked(c.key, c.asker))
+    return And(c.s.phase(c.key, "STORING"), c.n.parked(c.key, c.asker))
 
 
 @obligation(
@@ -138,7 +136,7 @@ def _(c: Step) -> Term:
     ),
 )
 def _(c: Step, k: Term, r: Term) -> Term:
-    return z3.Implies(c.s.parked(k, r), c.n.parked(k, r))
+    return Implies(c.s.parked(k, r), c.n.parked(k, r))
 
 
 # --------------------------------------------------------------------------------------- R1: reset
@@ -148,12 +146,12 @@ def _(c: Step, k: Term, r: Term) -> Term:
     R1, "after a reset no key owns a slot, and promotions are held", "key", of=on("reset_end")
 )
 def _(c: Step, k: Term) -> Term:
-    return z3.And(c.n.phase(k, "ABSENT"), c.n.held())
+    return And(c.n.phase(k, "ABSENT"), c.n.held())
 
 
 @obligation(R1, "whatever still runs then can land nowhere", "transfer", of=on("reset_end"))
 def _(c: Step, y: Term) -> Term:
-    return z3.Implies(runs(c.n, y), c.n.stale(y))
+    return Implies(runs(c.n, y), c.n.stale(y))
 
 
 @obligation(
@@ -165,8 +163,8 @@ def _(c: Step, y: Term) -> Term:
 )
 def _(c: Step, r: Term, t: Term) -> Term:
     n, k = c.n, c.key
-    promises = z3.Or(n.waits(k, r), n.hit(k, r), n.parked(k, r))
-    return z3.And(n.phase(k, "ABSENT"), z3.Not(promises), n.cascade(k, t, "NONE"))
+    promises = Or(n.waits(k, r), n.hit(k, r), n.parked(k, r))
+    return And(n.phase(k, "ABSENT"), Not(promises), n.cascade(k, t, "NONE"))
 
 
 @obligation(
@@ -177,8 +175,8 @@ def _(c: Step, r: Term, t: Term) -> Term:
 )
 def _(c: Step, y: Term) -> Term:
     n = c.n
-    kept = z3.And(n.slot_state(c.slot, "QUARANTINED"), n.stale(y))
-    return z3.Implies(z3.And(runs(c.s, y), c.s.at(y) == c.slot), kept)
+    kept = And(n.slot_state(c.slot, "QUARANTINED"), n.stale(y))
+    return Implies(And(runs(c.s, y), c.s.at(y) == c.slot), kept)
 
 
 @obligation(
@@ -189,8 +187,8 @@ def _(c: Step, y: Term) -> Term:
 )
 def _(c: Step, y: Term) -> Term:
     writing = fresh(c.s, c.s.writer(c.key), "LOAD", "STORE")
-    writing = z3.And(writing, c.s.at(c.s.writer(c.key)) == c.slot)
-    return z3.Implies(c.n.permit(c.slot), writing)
+    writing = And(writing, c.s.at(c.s.writer(c.key)) == c.slot)
+    return Implies(c.n.permit(c.slot), writing)
 
 
 @obligation(R1, "a late report changes no block", "key", "request", "tier", of=on(*REPORTS))
@@ -199,38 +197,38 @@ def _(c: Step, k: Term, r: Term, t: Term) -> Term:
     changed = [change(s, n, name, k) for name in ("phase", "slot_of", "submits")]
     changed += [change(s, n, name, k, r) for name in ("waits", "hit", "parked")]
     changed += [change(s, n, name, k, t) for name in ("cascade", "successes")]
-    return z3.Implies(s.stale(c.x), z3.Not(z3.Or(changed)))
+    return Implies(s.stale(c.x), Not(Or(changed)))
 
 
 @obligation(R1, "a late report touches no slot but its own", "slot", of=on(*REPORTS))
 def _(c: Step, f: Term) -> Term:
     s, n = c.s, c.n
     names = ("slot_state", "permit", "berth", "filled")
-    changed = z3.Or([change(s, n, name, f) for name in names])
-    return z3.Implies(z3.And(s.stale(c.x), changed), f == s.at(c.x))
+    changed = Or([change(s, n, name, f) for name in names])
+    return Implies(And(s.stale(c.x), changed), f == s.at(c.x))
 
 
 @obligation(R1, "a late report leaves nothing readable", "slot", of=on(*REPORTS))
 def _(c: Step, f: Term) -> Term:
-    filled = z3.And(z3.Not(c.s.filled(f)), c.n.filled(f))
-    return z3.Implies(c.s.stale(c.x), z3.Not(filled))
+    filled = And(Not(c.s.filled(f)), c.n.filled(f))
+    return Implies(c.s.stale(c.x), Not(filled))
 
 
 @obligation(R1, "the hold ends with the flush, and only then")
 def _(c: Step) -> Term:
     if c.rule.event == "flushed":
-        return z3.Not(c.n.held())
-    return z3.Implies(c.s.held(), c.n.held())
+        return Not(c.n.held())
+    return Implies(c.s.held(), c.n.held())
 
 
 @obligation(R1, "only a reset begins a hold", of=but("reset_ends"))
 def _(c: Step) -> Term:
-    return z3.Implies(c.n.held(), c.s.held())
+    return Implies(c.n.held(), c.s.held())
 
 
 @obligation(R1, "no promotion starts during a hold", of=lambda r: r.then.get("phase") == "QUEUED")
 def _(c: Step) -> Term:
-    return z3.Not(c.s.held())
+    return Not(c.s.held())
 
 
 # -------------------------------------------------------------------------------- Q1: request ends
@@ -239,32 +237,32 @@ def _(c: Step) -> Term:
 @obligation(Q1, "a request lives, ends, has ended, in this order", "request")
 def _(c: Step, r: Term) -> Term:
     s, n = c.s, c.n
-    ends = r == c.asker if c.rule.event in ("finish", "tell") else z3.BoolVal(False)
+    ends = r == c.asker if c.rule.event in ("finish", "tell") else FALSE
     to = {"finish": ("LIVE", "ENDING"), "tell": ("ENDING", "ENDED")}.get(c.rule.event)
-    moved = z3.BoolVal(False) if to is None else z3.And(s.life(r, to[0]), n.life(r, to[1]))
+    moved = FALSE if to is None else And(s.life(r, to[0]), n.life(r, to[1]))
     same = s.raw("life")(r) == n.raw("life")(r)
-    return z3.If(ends, moved, same)
+    return If(ends, moved, same)
 
 
 @obligation(Q1, "a request that ends is promised nothing", "key", of=on("finish"))
 def _(c: Step, k: Term) -> Term:
-    return z3.Not(z3.Or(c.n.waits(k, c.asker), c.n.hit(k, c.asker)))
+    return Not(Or(c.n.waits(k, c.asker), c.n.hit(k, c.asker)))
 
 
 @obligation(
     Q1, "the end is told when nothing of the request is parked or queued", "key", of=on("tell")
 )
 def _(c: Step, k: Term) -> Term:
-    queued = z3.And(c.s.phase(k, "QUEUED"), c.s.asked_by(k) == c.asker)
-    return z3.Not(z3.Or(c.s.parked(k, c.asker), queued))
+    queued = And(c.s.phase(k, "QUEUED"), c.s.asked_by(k) == c.asker)
+    return Not(Or(c.s.parked(k, c.asker), queued))
 
 
 @obligation(
     Q1, "nor does a store of it run whose block would then be offered", "transfer", of=on("tell")
 )
 def _(c: Step, y: Term) -> Term:
-    due = z3.And(fresh(c.s, y, "STORE"), c.s.phase(c.s.of(y), "STORING"))
-    return z3.Not(z3.And(due, c.s.by(y) == c.asker))
+    due = And(fresh(c.s, y, "STORE"), c.s.phase(c.s.of(y), "STORING"))
+    return Not(And(due, c.s.by(y) == c.asker))
 
 
 @obligation(

@@ -10,7 +10,8 @@ up. So only adversaries can make anybody ask again, and a table in which a faile
 claim, which is safe, and livelocks, does not pass.
 
 *Bound on waiting*: a promise that lives has one writer at most in its life, so one pending
-deadline ends it, and `overdue` is possible at each writing stage and ends it at once."""
+deadline ends it, and `overdue` is possible at each writing stage and ends it at once.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ import z3
 
 from ..model.vocabulary import WRITTEN
 from .invariants import LOADS
+from .logic import TRUE, And, Implies, Not, Or, Term
 from .steps import Step, but, obligation, on
-from .terms import State, Term
+from .terms import State
 
 P1 = "P1-progress"
 
@@ -54,12 +56,12 @@ def rank(s: State, k: Term, r: Term) -> Term:
 
 def may_act_on(s: State, k: Term, t: Term) -> Term:
     """The tier's claim may still lead to a load, or has led to one that is on its way."""
-    return z3.Or(z3.Not(s.retracted(k, t)), z3.And(s.phase(k, *LOADS), s.source(k) == t))
+    return Or(Not(s.retracted(k, t)), And(s.phase(k, *LOADS), s.source(k) == t))
 
 
 @obligation(P1, "no rule sets a living promise back", "key", "request")
 def _(c: Step, k: Term, r: Term) -> Term:
-    return z3.Implies(c.s.waits(k, r), rank(c.n, k, r) <= rank(c.s, k, r))
+    return Implies(c.s.waits(k, r), rank(c.n, k, r) <= rank(c.s, k, r))
 
 
 @obligation(
@@ -69,9 +71,9 @@ def _(c: Step, k: Term, r: Term) -> Term:
     of=on("submit", "load_landed", "load_failed", "store_landed", "store_failed"),
 )
 def _(c: Step, r: Term) -> Term:
-    fresh = z3.BoolVal(True) if c.rule.event == "submit" else z3.Not(c.s.stale(c.x))
-    promised = z3.And(fresh, c.s.waits(c.key, r))
-    return z3.Implies(promised, rank(c.n, c.key, r) < rank(c.s, c.key, r))
+    fresh = TRUE if c.rule.event == "submit" else Not(c.s.stale(c.x))
+    promised = And(fresh, c.s.waits(c.key, r))
+    return Implies(promised, rank(c.n, c.key, r) < rank(c.s, c.key, r))
 
 
 @obligation(P1, "reading or letting go settles a promise", of=on("let_go"))
@@ -87,29 +89,29 @@ def _(c: Step, r: Term) -> Term:
 @obligation(P1, "a promise has at most one writer, so one deadline bounds it", "key", "request")
 def _(c: Step, k: Term, r: Term) -> Term:
     s, n = c.s, c.n
-    lives = z3.And(s.waits(k, r), n.waits(k, r))
-    written = z3.And(s.phase(k, *WRITTEN), n.phase(k, *WRITTEN))
-    return z3.Implies(z3.And(lives, written), n.writer(k) == s.writer(k))
+    lives = And(s.waits(k, r), n.waits(k, r))
+    written = And(s.phase(k, *WRITTEN), n.phase(k, *WRITTEN))
+    return Implies(And(lives, written), n.writer(k) == s.writer(k))
 
 
 @obligation(P1, "no claim comes back without new evidence", "key", "tier", of=but(*ADVERSARIES))
 def _(c: Step, k: Term, t: Term) -> Term:
-    return z3.Implies(may_act_on(c.n, k, t), may_act_on(c.s, k, t))
+    return Implies(may_act_on(c.n, k, t), may_act_on(c.s, k, t))
 
 
 @obligation(P1, "nobody is set back unless a claim is used up", "key", of=but(*ADVERSARIES))
 def _(c: Step, k: Term) -> Term:
     s, n = c.s, c.n
-    onward = z3.Or(stage(n, k) <= stage(s, k), s.phase(k, *LATE), n.phase(k, *LATE))
+    onward = Or(stage(n, k) <= stage(s, k), s.phase(k, *LATE), n.phase(k, *LATE))
     if c.rule.event != "load_failed":
         return onward
     t = c.s.to(c.x)
-    used_up = z3.And(may_act_on(s, k, t), z3.Not(may_act_on(n, k, t)))
-    return z3.Or(onward, used_up)
+    used_up = And(may_act_on(s, k, t), Not(may_act_on(n, k, t)))
+    return Or(onward, used_up)
 
 
 @obligation(P1, "an asker is settled, brought on, or told to wait for a tier", of=on("lookup"))
 def _(c: Step) -> Term:
     if c.rule.answer in ("HIT", "MISS", "RETRY"):
-        return z3.BoolVal(True)
-    return z3.And(c.n.waits(c.key, c.asker), stage(c.n, c.key) < 4)
+        return TRUE
+    return And(c.n.waits(c.key, c.asker), stage(c.n, c.key) < 4)

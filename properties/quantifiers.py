@@ -7,7 +7,8 @@ either.
 * `Instances` replaces a hypothesis by its instances at chosen terms, a goal's "there is one" by a
   choice among them. Both only weaken what is known, so whatever is proved that way is a theorem
   for sorts of any size as well; it is decidable and fast: the daily run.
-* `Finite` enumerates sorts of a given size: its models are real, so it is the one that refutes."""
+* `Finite` enumerates sorts of a given size: its models are real, so it is the one that refutes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from typing import Protocol
 
 import z3
 
-from .terms import Signature, Term
+from .logic import And, Or, Term, function, wrap
+from .terms import Signature
 
 Body = Callable[..., Term]
 
@@ -41,12 +43,12 @@ class Quantified:
     def all(self, sorts: Sequence[str], body: Body) -> Term:
         """A universally quantified formula."""
         variables = [self._signature.fresh(s) for s in sorts]
-        return z3.ForAll(variables, body(*variables)) if variables else body()
+        return wrap(z3.ForAll(variables, body(*variables))) if variables else body()
 
     def some(self, sort: str, body: Body, witness: str, *over: Term) -> Term:
         """An existentially quantified formula."""
         variable = self._signature.fresh(sort)
-        return z3.Exists([variable], body(variable))
+        return wrap(z3.Exists([variable], body(variable)))
 
 
 class Finite:
@@ -57,11 +59,11 @@ class Finite:
 
     def all(self, sorts: Sequence[str], body: Body) -> Term:
         """A conjunction over all tuples of elements."""
-        return z3.And([body(*e) for e in itertools.product(*(self._elements[s] for s in sorts))])
+        return And([body(*e) for e in itertools.product(*(self._elements[s] for s in sorts))])
 
     def some(self, sort: str, body: Body, witness: str, *over: Term) -> Term:
         """A disjunction over all elements."""
-        return z3.Or([body(e) for e in self._elements[sort]])
+        return Or([body(e) for e in self._elements[sort]])
 
 
 class Instances:
@@ -72,7 +74,7 @@ class Instances:
 
     def all(self, sorts: Sequence[str], body: Body) -> Term:
         """A conjunction over all tuples of terms of the pool."""
-        return z3.And([body(*e) for e in itertools.product(*(self._pool[s] for s in sorts))])
+        return And([body(*e) for e in itertools.product(*(self._pool[s] for s in sorts))])
 
     def some(self, sort: str, body: Body, witness: str, *over: Term) -> Term:
         """`body` holds of the witness."""
@@ -91,7 +93,7 @@ class Choices(Instances):
 
     def some(self, sort: str, body: Body, witness: str, *over: Term) -> Term:
         """A disjunction over the terms of the pool."""
-        return z3.Or([body(e) for e in self._pool[sort]])
+        return Or([body(e) for e in self._pool[sort]])
 
 
 class Guarding:
@@ -108,4 +110,4 @@ class Guarding:
 def skolem(signature: Signature, witness: str, sort: str, *over: Term) -> Term:
     """The element called `witness` that depends on `over`."""
     domain = [term.sort() for term in over]
-    return z3.Function(f"{witness}!", *domain, signature.sorts[sort])(*over)
+    return function(f"{witness}!", *domain, signature.sorts[sort])(*over)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import z3
-
 from ..model.rules import Rule
 from ..model.vocabulary import ENVIRONMENT
+from .logic import Term, constant
 from .quantifiers import Quantifiers
-from .symbolic import Roles, Transition
-from .terms import Signature, State, Term, among, sort_of
+from .symbolic import Transition
+from .terms import Signature, State, among, sort_of
+from .words import Roles
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Step:
     def said(self, word: str, *values: str) -> Term:
         """Is a word of the environment one of these?"""
         assert word in ENVIRONMENT
-        return among(word, z3.Const(word, sort_of(word)), values)
+        return among(word, constant(word, sort_of(word)), values)
 
 
 Applies = Callable[[Rule], bool]

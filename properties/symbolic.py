@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import z3
-
 from ..model.events import Event
 from ..model.rules import Rule
-from ..model.vocabulary import CASCADES, ENVIRONMENT, FIELDS, VERBS, WRITES, split
+from ..model.vocabulary import FIELDS, VERBS, WRITES, split
+from .logic import FALSE, TRUE, And, If, Read, Term
 from .quantifiers import Guarding, Quantifiers
-from .terms import BERTHS, PERMITS, Read, Signature, State, Term, among, sort_of, value
+from .terms import BERTHS, PERMITS, Signature, State, value
+from .words import WITNESSES, Roles, atom, index_of
 
-Roles = Mapping[str, Term]
 ROLE_SORTS = {
     "key": "key",
     "asker": "request",
@@ -41,133 +40,6 @@ def bind(signature: Signature, event: Event, rule: Rule) -> dict[str, Term]:
     return roles
 
 
-# ------------------------------------------------------------------------------------------ guards
-
-
-def _runs(s: State, x: Term, *kinds: str) -> Term:
-    return z3.And(s.state(x, "RUNNING"), s.kind(x, *kinds))
-
-
-def _existing(
-    sig: Signature, s: State, word: str, event: Event, of: Roles
-) -> tuple[str, str, Read]:
-    """Sort, name of the witness, and what is said of it, for a word of NONE and SOME."""
-    key, asker, slot, me = of["key"], of["asker"], of["slot"], of["transfer"]
-    # a transfer that an event starts is not running yet; one that an event is about is not "other"
-    other: Callable[[Term], Term] = lambda x: x != me  # noqa: E731
-    about = {
-        "waiters": ("request", "waiter", lambda r: s.waits(key, r)),
-        "others": ("request", "other", lambda r: z3.And(r != asker, s.waits(key, r))),
-        "heirs": (
-            "request",
-            "heir",
-            lambda r: z3.And(r != asker, s.waits(key, r), sig.allowed(r, s.source(key))),
-        ),
-        "hits": ("request", "hitter", lambda r: s.hit(key, r)),
-        "pins": (
-            "transfer",
-            "pin",
-            lambda x: z3.And(_runs(s, x, "READ", *CASCADES), z3.Not(s.stale(x)), s.of(x) == key),
-        ),
-        "company": (
-            "transfer",
-            "companion",
-            lambda x: z3.And(other(x), s.state(x, "RUNNING"), s.at(x) == slot),
-        ),
-        "cascading": (
-            "transfer",
-            "cascader",
-            lambda x: z3.And(other(x), _runs(s, x, *CASCADES), s.at(x) == slot),
-        ),
-        "copying": (
-            "transfer",
-            "copier",
-            lambda x: z3.And(_runs(s, x, "CASCADE"), s.of(x) == key, s.to(x) == of["tier"]),
-        ),
-        "duties": (
-            "transfer",
-            "duty",
-            lambda x: z3.And(
-                _runs(s, x, "STORE"),
-                s.by(x) == asker,
-                z3.Not(s.stale(x)),
-                s.phase(s.of(x), "STORING"),
-            ),
-        ),
-        "room": ("slot", "slot", lambda f: s.slot_state(f, "FREE")),
-        "permits": (PERMITS, "permit", lambda p: unused_token(s, "permit", p)),
-        "berths": (BERTHS, "berth", lambda b: unused_token(s, "berth", b)),
-    }
-    return about[word]
-
-
-def unused_token(s: State, kind: str, token: Term) -> Term:
-    """No slot holds this permit (or berth)."""
-    holder = getattr(s, f"{kind}_holder")(token)
-    return z3.Not(z3.And(getattr(s, kind)(holder), getattr(s, f"{kind}_of")(holder) == token))
-
-
-def may_be_asked(sig: Signature, s: State, roles: Roles, tier: Term) -> Term:
-    """The asker's filter allows the tier, and its claim on the key is not retracted."""
-    return z3.And(sig.allowed(roles["asker"], tier), z3.Not(s.retracted(roles["key"], tier)))
-
-
-def tiers_say(sig: Signature, s: State, said: str, roles: Roles, q: Quantifiers) -> Term:
-    """What the tiers that may be asked say, taken together: the strongest that one of them says."""
-
-    def says(tier: Term, *what: str) -> Term:
-        return z3.And(may_be_asked(sig, s, roles, tier), among("says", sig.says(tier), what))
-
-    def nobody(*what: str) -> Term:
-        return q.all(("tier",), lambda t: z3.Not(says(t, *what)))
-
-    def retracted(t: Term) -> Term:
-        return z3.And(sig.allowed(roles["asker"], t), s.retracted(roles["key"], t))
-
-    order = ("CLAIMS", "UNDECIDED", "RAISED", "TIMED_OUT")
-    if said == "CLAIMED":
-        return q.some("tier", lambda t: says(t, "CLAIMS"), "tier")
-    if said in order:
-        stronger = order[: order.index(said)]
-        return z3.And(nobody(*stronger), q.some("tier", lambda t: says(t, said), "sayer"))
-    if said == "RETRACTED":
-        return z3.And(nobody(*order), q.some("tier", retracted, "sayer"))
-    return z3.And(nobody(*order), q.all(("tier",), lambda t: z3.Not(retracted(t))))
-
-
-def atom(
-    sig: Signature,
-    s: State,
-    event: Event,
-    cell: str,
-    allowed: tuple[str, ...],
-    roles: Roles,
-    q: Quantifiers,
-) -> Term:
-    """One cell of a guard."""
-    name, role = split(cell)
-    if name in FIELDS:
-        return among(name, s.raw(name)(*_index(name, role, roles)), allowed)
-    if name in ENVIRONMENT:
-        return among(name, z3.Const(name, sort_of(name)), allowed)
-    if name == "queuer":
-        mine = s.asked_by(roles["key"]) == roles["asker"]
-        return z3.Or([mine if a == "SELF" else z3.Not(mine) for a in allowed])
-    if name == "tiers":
-        return z3.Or([tiers_say(sig, s, a, roles, q) for a in allowed])
-    if len(set(allowed)) == 2:
-        return z3.BoolVal(True)
-    sort, witness, holds = _existing(sig, s, name, event, roles)
-    if allowed[0] in ("SOME", "YES"):
-        return q.some(sort, holds, witness)
-    return q.all((sort,), lambda v: z3.Not(holds(v)))
-
-
-def _index(name: str, role: str | None, roles: Roles) -> list[Term]:
-    of = FIELDS[name].of
-    return [roles[r] for r in (of if role is None else (*of[:-1], role))]
-
-
 # ----------------------------------------------------------------------------------------- effects
 
 
@@ -186,7 +58,7 @@ class _Writer:
     def write(self, name: str, where: Callable[..., Term], new: Callable[[Term], Term]) -> None:
         """The function `name` has a new value `where` its indices say so."""
         old = self.functions.get(name) or self.before.raw(name)
-        self.functions[name] = lambda *i: z3.If(where(*i), new(old(*i)), old(*i))
+        self.functions[name] = lambda *i: If(where(*i), new(old(*i)), old(*i))
 
     def put(self, name: str, index: Term, term: Term) -> None:
         """One value at one index."""
@@ -195,7 +67,7 @@ class _Writer:
     def field(self, name: str, role: str | None, effect: str | Mapping[str, str]) -> None:
         """A cell that replaces or maps a value."""
         of = FIELDS[name].of
-        index = None if role == "all" else _index(name, role, self.roles)
+        index = None if role == "all" else index_of(name, role, self.roles)
 
         def where(*at: Term) -> Term:
             same = []
@@ -204,14 +76,14 @@ class _Writer:
                     same.append(self.here(at[i]))
                 elif index is not None:
                     same.append(at[i] == index[i])
-            return z3.And(same)
+            return And(same)
 
         def new(old: Term) -> Term:
             if isinstance(effect, str):
                 return value(name, effect)
             term = old
             for before, now in effect.items():
-                term = z3.If(old == value(name, before), value(name, now), term)
+                term = If(old == value(name, before), value(name, now), term)
             return term
 
         self.write(name, where, new)
@@ -223,7 +95,7 @@ class _Writer:
     def verb(self, name: str, verb: str) -> None:
         """A cell that moves a slot, a permit, a berth or a transfer."""
         slot, key = self.roles["slot"], self.roles["key"]
-        yes, no = z3.BoolVal(True), z3.BoolVal(False)
+        yes, no = TRUE, FALSE
         if name == "slot":
             states = {"take": "OWNED", "free": "FREE", "quarantine": "QUARANTINED"}
             self.put("slot_state", slot, value("slot_state", states[verb]))
@@ -241,7 +113,7 @@ class _Writer:
                 self.put("content", slot, key)
         elif name == "transfers":
             s = self.before
-            mine = lambda x: z3.And(s.state(x, "RUNNING"), s.of(x) == key)  # noqa: E731
+            mine = lambda x: And(s.state(x, "RUNNING"), s.of(x) == key)  # noqa: E731
             self.write("stale", mine, lambda _: yes)
         elif verb == "end":
             self.put("state", self.roles["transfer"], value("state", "ENDED"))
@@ -252,7 +124,7 @@ class _Writer:
         x, key, s = self.roles["transfer"], self.roles["key"], self.before
         self.put("state", x, value("state", "RUNNING"))
         self.put("kind", x, value("kind", kind))
-        self.put("stale", x, z3.BoolVal(False))
+        self.put("stale", x, FALSE)
         self.put("of", x, key)
         self.put("at", x, self.roles["slot"])
         # a promotion is submitted under whoever queued it, from the tier that claimed the block
@@ -302,13 +174,28 @@ class Transition:
             cells[f"{self.rule.name}.then.transfer"] = unused
         return cells
 
+    @property
+    def witnesses(self) -> list[tuple[str, str]]:
+        """Name and sort of what the guard may find."""
+        words = {split(cell)[0] for cell in (*self.event.given, *self.rule.when)}
+        return [WITNESSES[word] for word in sorted(words & set(WITNESSES))]
+
+    @property
+    def mentions(self) -> set[str]:
+        """The roles that the event or the rule's effects speak of."""
+        roles = {"slot", *self.event.roles}
+        if "transfer" in roles or self.event.name == "lookup":
+            roles |= {"key", "asker", "tier"}
+        roles |= {str(effect) for effect in self.rule.then.values() if str(effect) in ROLE_SORTS}
+        return roles | {verb for verb in ("permit", "berth") if self.rule.then.get(verb) == "take"}
+
     def _cell(self, cell: str, allowed: tuple[str, ...], q: Quantifiers) -> Term:
         if not self.event.every:
             return self._atom(cell, allowed, self.roles, q)
         return q.all(("key",), lambda k: self._atom(cell, allowed, {**self.roles, "key": k}, q))
 
     def _atom(self, cell: str, allowed: tuple[str, ...], roles: Roles, q: Quantifiers) -> Term:
-        return atom(self.signature, self.before, self.event, cell, allowed, roles, q)
+        return atom(self.signature, self.before, cell, allowed, roles, q)
 
 
 def transition(signature: Signature, event: Event, rule: Rule) -> Transition:
@@ -321,7 +208,7 @@ def transition(signature: Signature, event: Event, rule: Rule) -> Transition:
         raise ValueError(f"{rule.name}: an event of every key cannot move one slot")
     roles, before = bind(signature, event, rule), signature.now
     here: Callable[[Term], Term] = (
-        (lambda _: z3.BoolVal(True)) if event.every else (lambda k: k == roles["key"])
+        (lambda _: TRUE) if event.every else (lambda k: k == roles["key"])
     )
     writer = _Writer(before, roles, here)
     writer.rule(rule)

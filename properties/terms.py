@@ -7,22 +7,19 @@ function for each of them. A state after a rule is built from the state before i
 
 Sorts are uninterpreted, that is, of any size, for the proof (`Signature()`), and enumerated for
 counterexamples (`Signature({"key": 2, ...})`): what is said about a state is written once for
-both."""
+both.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeAlias
 
 import z3
 
 from ..model.vocabulary import FIELDS, LINKS, SORTS, WORDS
-
-Term: TypeAlias = Any
-"""A z3 expression; z3 ships no types."""
-Read: TypeAlias = Callable[..., Term]
+from .logic import FALSE, TRUE, Not, Or, Read, Term, constant, function, wrap
 
 PERMITS, BERTHS = "permit token", "berth token"
 ALL_SORTS = (*SORTS, PERMITS, BERTHS)
@@ -47,9 +44,9 @@ def _values(values: tuple[str, ...]) -> tuple[z3.SortRef, Mapping[str, Term]]:
     # Two-valued words are Booleans, which the solver decides without its theory of datatypes. The
     # name of an enumeration may exist only once in a z3 context, hence the cache and the number.
     if values in _TWO_VALUED:
-        return z3.BoolSort(), {values[0]: z3.BoolVal(False), values[1]: z3.BoolVal(True)}
+        return z3.BoolSort(), {values[0]: FALSE, values[1]: TRUE}
     sort, constants = z3.EnumSort(f"v{next(_serial)}", [f"v{next(_serial)}_{v}" for v in values])
-    return sort, dict(zip(values, constants, strict=True))
+    return sort, dict(zip(values, map(wrap, constants), strict=True))
 
 
 def values_of(word: str) -> tuple[str, ...]:
@@ -79,9 +76,9 @@ def among(word: str, term: Term, allowed: tuple[str, ...]) -> Term:
     if known in _TWO_VALUED:
         wanted = {a == known[1] for a in allowed}
         if len(wanted) == 2:
-            return z3.BoolVal(True)
-        return term if wanted == {True} else z3.Not(term)
-    return z3.Or([term == value(word, a) for a in allowed])
+            return TRUE
+        return term if wanted == {True} else Not(term)
+    return Or([term == value(word, a) for a in allowed])
 
 
 def decode(word: str, term: Term) -> str:
@@ -95,7 +92,8 @@ class State:
 
     `state.phase(k, "QUEUED", "LOADING")` asks whether the phase of k is one of these,
     `state.waits(k, r)` whether a two-valued field is set, `state.slot_of(k)` is the slot. `reads`
-    collects what was looked at, so that a rule which writes none of it need not be examined."""
+    collects what was looked at, so that a rule which writes none of it need not be examined.
+    """
 
     def __init__(self, functions: Mapping[str, Read]) -> None:
         self._functions = dict(functions)
@@ -141,19 +139,18 @@ class Signature:
                 self.sorts[name] = z3.DeclareSort(plain.capitalize())
                 continue
             names = [f"{plain}{i}{tag}" for i in range(sizes[name])]
-            self.sorts[name], self.elements[name] = z3.EnumSort(f"{plain}{tag}", names)
+            self.sorts[name], elements = z3.EnumSort(f"{plain}{tag}", names)
+            self.elements[name] = [wrap(e) for e in elements]
         sort = self.sorts
         functions: dict[str, Read] = {}
         for name, field in FIELDS.items():
             domain = [sort[s] for s in field.of]
-            functions[name] = z3.Function(f"{name}{tag}", *domain, sort_of(name))
+            functions[name] = function(f"{name}{tag}", *domain, sort_of(name))
         for name, (of, to) in ALL_LINKS.items():
-            functions[name] = z3.Function(f"{name}{tag}", sort[of], sort[to])
+            functions[name] = function(f"{name}{tag}", sort[of], sort[to])
         self.now = State(functions)
-        self.allowed: Read = z3.Function(
-            f"allowed{tag}", sort["request"], sort["tier"], z3.BoolSort()
-        )
-        self.says: Read = z3.Function(f"says{tag}", sort["tier"], sort_of("says"))
+        self.allowed: Read = function(f"allowed{tag}", sort["request"], sort["tier"], z3.BoolSort())
+        self.says: Read = function(f"says{tag}", sort["tier"], sort_of("says"))
         self._tag = tag
         self._constants: dict[str, Term] = {}
 
@@ -161,18 +158,18 @@ class Signature:
         """The constant of that name, the same at every call."""
         full = f"{name}{self._tag}"
         if full not in self._constants:
-            self._constants[full] = z3.Const(full, self.sorts[sort])
+            self._constants[full] = constant(full, self.sorts[sort])
         return self._constants[full]
 
     def fresh(self, sort: str) -> Term:
         """A constant that occurs nowhere else."""
-        return z3.FreshConst(self.sorts[sort], "any")
+        return wrap(z3.FreshConst(self.sorts[sort], "any"))
 
     def start(self) -> State:
         """The state in which everything begins: each field at its first value, links anyhow."""
 
-        def always(constant: Term) -> Read:
-            return lambda *_: constant
+        def always(term: Term) -> Read:
+            return lambda *_: term
 
         first = {name: always(value(name, field.values[0])) for name, field in FIELDS.items()}
         return self.now.with_functions(first)

@@ -2,22 +2,22 @@
 
 `OFFERED` says for each event, apart from its `given`, when a caller may rely on a rule: a report
 must never find the table without an answer, a lookup least of all. It is stated here once more,
-so that a rule that is deleted or narrowed is noticed."""
+so that a rule that is deleted or narrowed is noticed.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-
-import z3
+from collections.abc import Mapping, Sequence
 
 from ..model.events import Event, Guard
 from ..model.rules import Rule
 from ..model.vocabulary import FIELDS, OWNING, PHASES, split
+from .logic import FALSE, And, Implies, Not, Or, Term, constant
 from .quantifiers import Quantified
-from .symbolic import atom, bind
-from .terms import Signature, Term, among, sort_of
+from .symbolic import bind
+from .terms import Signature, among, sort_of
+from .words import atom
 
 RESIDENT: Guard = {"phase": ("RESIDENT",)}
 IDLE: Guard = {**RESIDENT, "pins": ("NONE",), "waiters": ("NONE",), "hits": ("NONE",)}
@@ -69,54 +69,40 @@ OFFERED: Mapping[str, tuple[str, tuple[Guard, ...]]] = {
 """Event -> the contract that needs it, and when it must be accepted (any of the guards)."""
 
 
-@dataclass(frozen=True)
-class Claim:
-    """Something about all rules of an event; `given` holds where it is claimed."""
-
-    contract: str
-    name: str
-    event: str
-    given: Term
-    goal: Term
+TOTAL, SINGLE = "is accepted wherever it is offered", "has one outcome at most"
 
 
-def _cell(
-    sig: Signature, event: Event, cell: str, allowed: tuple[str, ...], roles: Mapping[str, Term]
-) -> Term:
+def _cell(sig: Signature, cell: str, allowed: tuple[str, ...], roles: Mapping[str, Term]) -> Term:
     # A derived word has exactly one value whatever it means, so it may stay a name here.
     name, _ = split(cell)
     if name in FIELDS:
-        return atom(sig, sig.now, event, cell, allowed, roles, Quantified(sig))
-    return among(name, z3.Const(f"word {cell}", sort_of(name)), allowed)
+        return atom(sig, sig.now, cell, allowed, roles, Quantified(sig))
+    return among(name, constant(f"word {cell}", sort_of(name)), allowed)
 
 
-def _guard(sig: Signature, event: Event, guard: Guard, roles: Mapping[str, Term]) -> Term:
-    return z3.And([_cell(sig, event, cell, allowed, roles) for cell, allowed in guard.items()])
+def _guard(sig: Signature, guard: Guard, roles: Mapping[str, Term]) -> Term:
+    return And([_cell(sig, cell, allowed, roles) for cell, allowed in guard.items()])
 
 
-def claims(sig: Signature, rules: Sequence[Rule], events: Mapping[str, Event]) -> Iterator[Claim]:
-    """Totality of each event where it is offered, and determinism of its rules.
+def claim_names(rules: Sequence[Rule], event: Event) -> list[tuple[str, str]]:
+    """Contract and name of what is claimed of an event.
 
     Raises:
         ValueError: nobody has said when an event must be accepted.
     """
-    for event in events.values():
-        if event.name not in OFFERED:
-            raise ValueError(f"say in OFFERED when {event.name} must be accepted")
-        contract, offered = OFFERED[event.name]
-        roles = bind(sig, event, Rule("", event.name, {}))
-        mine = {
-            rule.name: _guard(sig, event, rule.when, roles)
-            for rule in rules
-            if rule.event == event.name
-        }
-        given = _guard(sig, event, event.given, roles)
-        when = z3.And(given, z3.Or([_guard(sig, event, guard, roles) for guard in offered]))
-        some = z3.Or(list(mine.values())) if mine else z3.BoolVal(False)
-        yield Claim(contract, "is accepted wherever it is offered", event.name, when, some)
-        pairs = itertools.combinations(mine.values(), 2)
-        twice = [z3.And(a, b) for a, b in pairs]
-        if twice:
-            yield Claim(
-                contract, "has one outcome at most", event.name, given, z3.Not(z3.Or(twice))
-            )
+    if event.name not in OFFERED:
+        raise ValueError(f"say in OFFERED when {event.name} must be accepted")
+    several = sum(rule.event == event.name for rule in rules) > 1
+    return [(OFFERED[event.name][0], name) for name in ((TOTAL, SINGLE) if several else (TOTAL,))]
+
+
+def claim(sig: Signature, rules: Sequence[Rule], event: Event, name: str) -> Term:
+    """Totality of an event where it is offered, or determinism of its rules."""
+    roles = bind(sig, event, Rule("", event.name, {}))
+    mine = [_guard(sig, rule.when, roles) for rule in rules if rule.event == event.name]
+    given = _guard(sig, event.given, roles)
+    if name == SINGLE:
+        twice = Or([And(a, b) for a, b in itertools.combinations(mine, 2)])
+        return Implies(given, Not(twice))
+    offered = Or([_guard(sig, guard, roles) for guard in OFFERED[event.name][1]])
+    return Implies(And(given, offered), Or(mine) if mine else FALSE)
