@@ -154,7 +154,7 @@ class Driver:
             "LOAD" if isinstance(job, LoadJob) else "STORE",
             tier,
             self.names.get(job.request.handle, f"unknown {job.request}"),
-            tuple(job.keys),
+            tuple(map(str, job.keys)),
             tuple(job.slots),
             job.job_id,
         )
@@ -188,7 +188,7 @@ class Driver:
         self._announce(op.request, op.only, op.external_of, op.id)
 
     def _do_lookup(self, op: ops.Lookup) -> Any:
-        through = self.external.get(op.request, self.manager)
+        through: Any = self.external.get(op.request, self.manager)
         answer = through.lookup(op.key, self.handles[op.request])
         return getattr(answer, "name", answer)
 
@@ -234,7 +234,7 @@ class Driver:
         self.manager.on_schedule_end([self.handles[r] for r in op.scheduled])
 
     def _do_on_request_finished(self, op: ops.Finish) -> Any:
-        through = self.external.get(op.request, self.manager)
+        through: Any = self.external.get(op.request, self.manager)
         through.on_request_finished(self.handles[op.request])
 
     def _do_reset_cache(self, op: ops.Reset) -> Any:

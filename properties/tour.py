@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..model.rules import RULES
@@ -184,6 +185,10 @@ class _Walk:
         return len(todo)
 
 
+def _add(progress: Progress, done: int, cases: int, known: int) -> None:
+    progress(done + cases, done + known)
+
+
 def tour(
     factory: Factory,
     *,
@@ -203,9 +208,7 @@ def tour(
     began = time.perf_counter()
     for room in rooms:
         done = result.cases
-        _Walk(factory, room, result).run(
-            (lambda n, of, done=done: progress(done + n, done + of)) if progress else None
-        )
+        _Walk(factory, room, result).run(partial(_add, progress, done) if progress else None)
         if stop_at_first and result.divergences:
             break
     result.seconds = time.perf_counter() - began

@@ -1,0 +1,176 @@
+"""The shortest real history that shows a broken contract, by breadth-first search.
+
+What a solver or a random run finds is rarely the simplest story. Here all histories are tried on
+the manager itself, shorter ones first, in settings that grow from one key, request and tier to
+the setting of the finding. Histories that lead to the same state of the model *and* of the manager
+(its fingerprint) are tried once; without a fingerprint every history is tried.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ..model import operations as ops
+from ..model.operations import MINDS, Operation, Setting
+from .driver import Factory
+from .found import Found
+from .lockstep import Divergence, Lockstep
+from .moves import Menu, moves
+
+NEEDS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("time", frozenset({"time_passes"})),
+    ("resets", frozenset({"reset_cache", "on_reset_flushed"})),
+    ("ends", frozenset({"on_request_finished"})),
+    ("withdraw", frozenset({"withdraw"})),
+    ("stores", frozenset({"prepare_store", "complete_store"})),
+    ("loads", frozenset({"prepare_load", "complete_load"})),
+    ("lookup_many", frozenset({"lookup_many"})),
+    ("verify", frozenset({"tier_verifies"})),
+    ("mistakes", frozenset({"misreport"})),
+)
+
+
+def shortest(factory: Factory, found: Found, *, limit_s: float = 20.0) -> Found:
+    """The shortest history that breaks the same contract as `found`, or `found` itself.
+
+    The search ends after `limit_s` seconds; what was found by then, if only `found`, is returned
+    with the operations that do not matter left out.
+    """
+    until = time.monotonic() + limit_s
+    best = without_detours(factory, found)
+    for setting in _settings(best):
+        shorter = _search(factory, setting, best, until)
+        if shorter is not None:
+            best = shorter
+    return best
+
+
+def replay(factory: Factory, setting: Setting, history: tuple[Operation, ...]) -> Divergence | None:
+    """Perform a history on a fresh manager; the divergence that it ends in, if any."""
+    lockstep = Lockstep(factory, setting)
+    try:
+        lockstep.run(history)
+    except Divergence as divergence:
+        return divergence
+    except (KeyError, ValueError):  # a job that this history never started
+        return None
+    return None
+
+
+def without_detours(factory: Factory, found: Found) -> Found:
+    """Leave out, one by one, operations without which the same contract is still broken."""
+    best = found
+    i = len(best.history) - 1
+    while i >= 0:
+        tried = best.history[:i] + best.history[i + 1 :]
+        divergence = replay(factory, best.setting, tried)
+        if divergence is not None and divergence.contract == found.contract:
+            best = Found(best.setting, divergence, found.method)
+            i = len(best.history)
+        i -= 1
+    return best
+
+
+def _settings(found: Found) -> Iterator[Setting]:
+    """Settings from small to the finding's own: only what the history names, and less."""
+    full = found.setting
+    named = _named(found.history)
+    keys = tuple(k for k in full.keys if k in named) or full.keys[:1]
+    requests = tuple(r for r in full.requests if r.name in named) or full.requests[:1]
+    plain = replace(full, keys=keys, requests=requests)
+    for slots in sorted({1, 2, full.slots}):
+        for count in range(1, len(full.tiers) + 1):
+            some = full.tiers[:count]
+            if all(
+                r.external_of is None or r.external_of in [t.name for t in some] for r in requests
+            ):
+                kept = {t.name for t in some}
+                yield replace(
+                    plain,
+                    slots=slots,
+                    tiers=some,
+                    requests=tuple(
+                        replace(
+                            r,
+                            only=None if r.only is None else tuple(t for t in r.only if t in kept),
+                        )
+                        for r in requests
+                    ),
+                )
+    yield full
+
+
+def _named(history: tuple[Operation, ...]) -> set[str]:
+    names: set[str] = set()
+    for op in history:
+        for value in op.args().values():
+            names.update([value] if isinstance(value, str) else ())
+            names.update(v for v in value if isinstance(v, str)) if isinstance(
+                value, list | tuple
+            ) else None
+    return names
+
+
+def menu_of(history: tuple[Operation, ...]) -> Menu:
+    """The smallest menu from which the history can be drawn."""
+    kinds = {op.op for op in history}
+    menu = Menu(
+        batches=any(len(getattr(op, "keys", ())) > 1 for op in history),
+        minds=MINDS if "tier_says" in kinds else (),
+        moods=tuple(sorted({op.mood for op in history if isinstance(op, ops.Mood)})),
+        scheduled=any(isinstance(op, ops.StepEnd) and op.scheduled for op in history),
+    )
+    switches: dict[str, Any] = {name: bool(needs & kinds) for name, needs in NEEDS}
+    return replace(menu, **switches)
+
+
+def _search(factory: Factory, setting: Setting, best: Found, until: float) -> Found | None:
+    """A history in `setting` shorter than `best` that breaks the same contract."""
+    menu = menu_of(best.history)
+    kinds = frozenset(op.op for op in best.history)
+    menu = replace(menu, only=kinds | {"on_schedule_end", "lookup", "job_ends"})
+    seen: set[Hashable] = set()
+    queue: deque[tuple[Operation, ...]] = deque([()])
+    while queue:
+        history = queue.popleft()
+        if len(history) + 1 >= len(best.history):
+            return None
+        lockstep = _at(factory, setting, history)
+        if lockstep is None:
+            continue
+        for op in list(moves(lockstep.state, menu)):
+            if time.monotonic() > until:
+                return None
+            here = _at(factory, setting, history)
+            if here is None:
+                break
+            try:
+                here.do(op)
+            except Divergence as divergence:
+                if divergence.contract == best.contract:
+                    return Found(setting, divergence, best.method)
+                continue
+            mark = _mark(here)
+            if mark is None or mark not in seen:
+                seen.add(mark)
+                queue.append((*history, op))
+    return None
+
+
+def _at(factory: Factory, setting: Setting, history: tuple[Operation, ...]) -> Lockstep | None:
+    lockstep = Lockstep(factory, setting)
+    try:
+        lockstep.run(history)
+    except Divergence:
+        return None
+    return lockstep
+
+
+def _mark(lockstep: Lockstep) -> Hashable:
+    if not lockstep.driver.observes("fingerprint"):
+        return None
+    return lockstep.state.canonical(), lockstep.driver.probe.fingerprint()
