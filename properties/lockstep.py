@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ..model import operations as ops
@@ -17,6 +18,9 @@ from ..model.vocabulary import CASCADES
 from .contracts import CONTRACTS
 from .driver import BLOCK_BYTES, Driver, Factory, Got
 from .under_test import payload
+
+Step = tuple[ops.Operation, object, object]
+"""An operation, what the specification expects of it, and what the manager answered."""
 
 
 class Divergence(Exception):
@@ -31,27 +35,95 @@ class Divergence(Exception):
         self.history: tuple[ops.Operation, ...] = ()
         self.shown: tuple[Step, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As an exception with keyword arguments travels from a process to another.
+
+        What a foreign manager answered may not travel: it goes as it is printed.
+        """
+        shown = tuple((op, _plain(want), _plain(have)) for op, want, have in self.shown)
+        kept = (_plain(self.expected), _plain(self.got), self.history, shown)
+        return _divergence, (self.contract, self.said, *kept)
+
     @property
     def words(self) -> str:
         """The contract in words."""
         return CONTRACTS[self.contract].words
 
 
-Step = tuple[ops.Operation, object, object]
-"""An operation, what the specification expects of it, and what the manager answered."""
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, tuple | list):
+        return tuple(map(_plain, value))
+    return str(value)
+
+
+def _divergence(
+    contract: str,
+    said: str,
+    expected: object,
+    got: object,
+    history: tuple[ops.Operation, ...],
+    shown: tuple[Step, ...],
+) -> Divergence:
+    divergence = Divergence(contract, said, expected=expected, got=got)
+    divergence.history, divergence.shown = history, shown
+    return divergence
+
+
+@dataclass(frozen=True)
+class Saved:
+    """How far a history has been compared: what it takes to come back there without comparing.
+
+    `numbers` says, for each operation, how the history calls the jobs that it started (number and
+    place among them) and the GPU operation (its number, or None).
+    """
+
+    history: tuple[ops.Operation, ...]
+    shown: tuple[Step, ...]
+    numbers: tuple[tuple[tuple[tuple[int, int], ...], int | None], ...]
+    state: State
+    replayed: frozenset[str]
 
 
 class Lockstep:
     """A manager under test and the reference model, driven through one history."""
 
-    def __init__(self, factory: Factory, setting: Setting) -> None:
+    def __init__(self, factory: Factory, setting: Setting, state: State | None = None) -> None:
         self.setting = setting
         self.driver = Driver(factory, setting)
-        self.state: State = begin(setting)
+        self.state: State = begin(setting) if state is None else state
         self.history: list[ops.Operation] = []
         self.shown: list[Step] = []
         self.rules: Counter[str] = Counter()
         self.replayed: set[str] = set()
+        self.numbers: list[tuple[tuple[tuple[int, int], ...], int | None]] = []
+
+    def save(self) -> Saved:
+        """Remember where we are."""
+        return Saved(
+            tuple(self.history),
+            tuple(self.shown),
+            tuple(self.numbers),
+            self.state,
+            frozenset(self.replayed),
+        )
+
+    @classmethod
+    def resume(cls, factory: Factory, setting: Setting, saved: Saved) -> Lockstep:
+        """A fresh manager, driven to where we were. The model need not go there again."""
+        self = cls(factory, setting, saved.state)
+        for op, (jobs, operation) in zip(saved.history, saved.numbers, strict=True):
+            got = self.driver.do(op)
+            for number, place in jobs:
+                job = got.jobs[place]
+                self.driver.number(number, job.tier, job.job_id)
+            if operation is not None:
+                self.driver.number_operation(operation, got.answer)
+        self.history, self.shown = list(saved.history), list(saved.shown)
+        self.numbers = list(saved.numbers)
+        self.replayed = set(saved.replayed)
+        return self
 
     def do(self, op: ops.Operation) -> Outcome:
         """Perform one operation on both.
@@ -257,10 +329,10 @@ class Lockstep:
                 world.links["slot_of"].get(k, before.world.links["slot_of"].get(k))
                 for k in job.keys
             )
-            if driver.observes("slot_of") and job.slots != want_slots:
-                if any(k in world.links["slot_of"] for k in job.keys):
-                    said = f"job of {job.keys} names slots {job.slots}, right: {want_slots}"
-                    yield "S1-slot-exclusive", said, want_slots, job.slots
+            owned = any(k in world.links["slot_of"] for k in job.keys)
+            if driver.observes("slot_of") and owned and job.slots != want_slots:
+                said = f"job of {job.keys} names slots {job.slots}, right: {want_slots}"
+                yield "S1-slot-exclusive", said, want_slots, job.slots
         pending = has_pending_work(self.state)
         if bool(self.driver.manager.has_pending_work()) != pending:
             said = f"has_pending_work() is {not pending}, right: {pending}"
@@ -276,16 +348,20 @@ class Lockstep:
 
     def _number(self, op: ops.Operation, expected: Outcome, got: Got) -> None:
         """Give the manager's jobs and operations the numbers by which histories call them."""
-        left = list(got.jobs)
+        jobs, operation = [], None
+        left = dict(enumerate(got.jobs))
         for job in expected.submitted:
             kind = "STORE" if job.kind in CASCADES else "LOAD"
-            for seen in left:
+            for place, seen in left.items():
                 same = (seen.kind, seen.tier, seen.request, seen.keys)
                 if same == (kind, job.tier, job.request, job.keys):
                     self.driver.number(job.number, seen.tier, seen.job_id)
-                    left.remove(seen)
+                    jobs.append((job.number, place))
+                    del left[place]
                     break
         if isinstance(op, ops.PrepareLoad | ops.PrepareStore) and got.answer is not None:
             new = [n for n in self.state.operations if n not in self.driver.operations]
             if new:
-                self.driver.number_operation(max(new), got.answer)
+                operation = max(new)
+                self.driver.number_operation(operation, got.answer)
+        self.numbers.append((tuple(jobs), operation))

@@ -24,6 +24,8 @@ class Room:
     setting: Setting
     menu: Menu
     focus: str = "k0"
+    weight: int = 0
+    """How long a walk takes beside those of other rooms: the long ones begin first."""
 
 
 def _menu(**on: object) -> Menu:
@@ -59,6 +61,7 @@ ROOMS = (
             promotion_share=0.5,
         ),
         _menu(moods=("raise on submit",), verify=True),
+        weight=3,
     ),
     Room(
         "batches",
@@ -71,6 +74,7 @@ ROOMS = (
         "two requests that are promised one block, and every way to let it go",
         Setting(slots=1, tiers=(T("t0", has=("k0",)),), requests=(R("r0"), R("r1"))),
         _menu(loads=True, ends=True, withdraw=True, scheduled=True),
+        weight=5,
     ),
     Room(
         "heirs",
@@ -81,18 +85,21 @@ ROOMS = (
             requests=(R("r0"), R("r1"), R("r2", only=("t1",))),
         ),
         _menu(withdraw=True),
+        weight=2,
     ),
     Room(
         "room",
         "a permit and a slot that are taken by another block, and its eviction",
         Setting(slots=1, keys=("k0", "k1"), tiers=(T("t0", has=("k0", "k1")),)),
         _menu(stores=True, loads=True, failures=False),
+        weight=2,
     ),
     Room(
         "stores",
         "GPU stores of two blocks, and waits on them with a permit and without",
         Setting(slots=2, keys=("k0", "k1"), tiers=(), requests=(R("r0"), R("r1"))),
         _menu(stores=True, withdraw=True),
+        weight=3,
     ),
     Room(
         "mistakes",
@@ -125,12 +132,14 @@ ROOMS = (
             failures=False,
             only=COPYING | {"lookup", "on_request_finished"},
         ),
+        weight=3,
     ),
     Room(
         "deadlines of loads",
         "a load that is overdue and reports late, a lease that runs out, also while it is read",
         Setting(slots=1, tiers=(T("t0", has=("k0",)),)),
         _menu(loads=True, time=True),
+        weight=2,
     ),
     Room(
         "deadlines of stores",
@@ -149,6 +158,7 @@ ROOMS = (
         "a reset while a block is stored, copied or read, also of the tier it is copied to",
         Setting(slots=1, tiers=(T("t0"),)),
         _menu(stores=True, resets=True, reset_tiers=True, loads=True, failures=False),
+        weight=4,
     ),
     Room(
         "resets of plain stores",
@@ -171,6 +181,7 @@ ROOMS = (
             requests=(R("r0"), R("x0", external_of="t1")),
         ),
         _menu(resets=True, reset_tiers=True, moods=("refuse stores", "raise on submit")),
+        weight=4,
     ),
     Room(
         "sends beside copies",

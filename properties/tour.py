@@ -7,18 +7,20 @@ known failure can be expected strictly.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 from ..model.rules import RULES
 from ..model.state import State
 from .driver import Factory
 from .found import Found
-from .lockstep import Divergence, Lockstep
+from .lockstep import Divergence, Lockstep, Saved
 from .rooms import ROOMS, Room
 from .scenes import Scene, scenes
 
@@ -41,6 +43,16 @@ class TourResult:
     unreached: int = 0
     """States that were known and not gone on from, because the manager had diverged enough."""
     seconds: float = 0.0
+
+    def add(self, other: TourResult) -> None:
+        """Take in what another walk saw."""
+        self.cases += other.cases
+        self.states += other.states
+        self.operations += other.operations
+        self.rules.update(other.rules)
+        self.rooms.update(other.rooms)
+        self.divergences += other.divergences
+        self.unreached += other.unreached
 
     @property
     def missing_rules(self) -> tuple[str, ...]:
@@ -120,16 +132,16 @@ class _Walk:
 
     def __init__(self, factory: Factory, room: Room, result: TourResult) -> None:
         self.factory, self.room, self.result = factory, room, result
-        self.known: dict[Hashable, tuple[Scene, ...]] = {}
-        """State -> the shortest history that leads to it."""
-        self.queue: deque[Hashable] = deque()
+        self.known: set[Hashable] = set()
+        self.queue: deque[Saved] = deque()
+        """Known states from which nothing was tried yet, each with a shortest history to it."""
         self.cases = 0
         self.wrong = 0
 
-    def replay(self, history: tuple[Scene, ...]) -> bool:
-        """Begin anew and go to where a history leads; False when the manager diverges on it."""
-        self.lockstep = Lockstep(self.factory, self.room.setting)
-        return all(self.go(scene) for scene in history)
+    def come(self, saved: Saved) -> None:
+        """Come back to where we were, with a fresh manager."""
+        self.lockstep = Lockstep.resume(self.factory, self.room.setting, saved)
+        self.result.operations += len(saved.history)
 
     def go(self, scene: Scene) -> bool:
         """Perform one scene; False when the manager diverged."""
@@ -148,45 +160,49 @@ class _Walk:
         state = self.lockstep.state
         return view(state, self.room.focus), (tuple(state.jobs), tuple(state.operations))
 
-    def run(self, progress: Progress | None) -> None:
+    def run(self) -> None:
         """Try everything everywhere."""
-        self.replay(())
-        start, _ = self.here()
-        self.known[start] = ()
-        self.queue.append(start)
-        left = 0
+        self.lockstep = Lockstep(self.factory, self.room.setting)
+        self.known.add(self.here()[0])
+        self.queue.append(self.lockstep.save())
         while self.queue and self.wrong < ENOUGH:
-            left = self._try_all(self.queue.popleft())
-            if progress:
-                progress(self.cases, self.cases + left + 8 * len(self.queue))
+            self._try_all(self.queue.popleft())
         self.result.cases += self.cases
         self.result.states += len(self.known)
         self.result.unreached += len(self.queue)
         self.result.rooms[self.room.name] = (len(self.known), self.cases)
 
-    def _try_all(self, at: Hashable) -> int:
-        history = self.known[at]
-        if not self.replay(history):
-            return 0
+    def _try_all(self, saved: Saved) -> None:
+        self.come(saved)
         home = self.here()
-        todo = list(scenes(self.lockstep.state, self.room.menu))
-        for scene in todo:
+        there = home
+        for scene in list(scenes(self.lockstep.state, self.room.menu)):
             # a scene that changed nothing has left us where we were: no need to come again
-            if self.here() != home and not self.replay(history):
-                break
+            if there != home:
+                self.come(saved)
             self.cases += 1
-            if self.go(scene):
-                there, _ = self.here()
-                if there not in self.known:
-                    self.known[there] = (*history, scene)
-                    self.queue.append(there)
-            elif self.wrong >= ENOUGH or not self.replay(history):
-                break
-        return len(todo)
+            if not self.go(scene):
+                there = ("diverged", None)
+                if self.wrong >= ENOUGH:
+                    break
+                continue
+            there = self.here()
+            if there[0] not in self.known:
+                self.known.add(there[0])
+                self.queue.append(self.lockstep.save())
 
 
-def _add(progress: Progress, done: int, cases: int, known: int) -> None:
-    progress(done + cases, done + known)
+def _walk(room: Room) -> TourResult:
+    """Walk through one room; in a process of its own, with the factory that it was born with."""
+    result = TourResult()
+    assert _factory is not None
+    _Walk(_factory, room, result).run()
+    return result
+
+
+_factory: Factory | None = None
+"""The factory whose managers are walked. Factories do not travel between processes, so a process
+that walks is forked when this is set."""
 
 
 def tour(
@@ -195,21 +211,50 @@ def tour(
     rooms: Sequence[Room] = ROOMS,
     progress: Progress | None = None,
     stop_at_first: bool = False,
+    processes: int | None = None,
 ) -> TourResult:
     """Walk a manager through every room.
 
     Args:
         factory: builds the manager under test (see `under_test`).
         rooms: the rooms to walk through.
-        progress: called with (cases driven, cases known) now and then.
-        stop_at_first: leave at the first room in which the manager diverged.
+        progress: called with (rooms walked, rooms) after each.
+        stop_at_first: leave when a manager has diverged in a room.
+        processes: how many to share the rooms among; None: one for each processor.
     """
-    result = TourResult()
+    global _factory
     began = time.perf_counter()
-    for room in rooms:
-        done = result.cases
-        _Walk(factory, room, result).run(partial(_add, progress, done) if progress else None)
-        if stop_at_first and result.divergences:
-            break
+    count = processes or len(os.sched_getaffinity(0))
+    # those with the most to try first, so that the processes end together
+    order = sorted(rooms, key=lambda room: -room.weight)
+    _factory = factory
+    result = TourResult()
+    try:
+        if count == 1:
+            _collect(result, map(_walk, order), progress, len(order), stop_at_first)
+        else:
+            with ProcessPoolExecutor(count, mp_context=get_context("fork")) as pool:
+                walks = pool.map(_walk, order)
+                _collect(result, walks, progress, len(order), stop_at_first)
+                pool.shutdown(cancel_futures=True)
+    finally:
+        _factory = None
+    names = [room.name for room in rooms]
+    result.rooms = dict(sorted(result.rooms.items(), key=lambda r: names.index(r[0])))
     result.seconds = time.perf_counter() - began
     return result
+
+
+def _collect(
+    result: TourResult,
+    walks: Iterable[TourResult],
+    progress: Progress | None,
+    count: int,
+    stop_at_first: bool,
+) -> None:
+    for done, walked in enumerate(walks, 1):
+        result.add(walked)
+        if progress is not None:
+            progress(done, count)
+        if stop_at_first and result.divergences:
+            break

@@ -96,9 +96,9 @@ class Probes(Protocol):
         """Equal only for states that behave alike from here on."""
 
 
-def payload(key: str, block_bytes: int) -> bytes:
+def payload(key: object, block_bytes: int) -> bytes:
     """The bytes of a block: they carry their key, so that any mix-up shows."""
-    seed = f"<{key}>".encode() + hashlib.blake2b(key.encode(), digest_size=8).digest()
+    seed = f"<{key}>".encode() + hashlib.blake2b(str(key).encode(), digest_size=8).digest()
     return (seed * (block_bytes // len(seed) + 1))[:block_bytes]
 
 

@@ -1,6 +1,7 @@
 """A secondary tier in this process's memory: the one to read first, and the one tests use.
 
-It copies at submit and reports at the next poll, so that a job is never in two places at once.
+It copies at submit and reports at the next poll. A stored block is found from its report on and not
+before: the manager may only count on what it was told.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class MemoryTier:
         self._capacity = capacity_blocks
         self._blocks: OrderedDict[Key, bytes] = OrderedDict()
         self._reports: list[JobReport] = []
+        self._arriving: list[tuple[Key, bytes]] = []
+        """Blocks that were stored since the last poll, which is where they become visible."""
         self._arena: Arena | None = None
 
     def __len__(self) -> int:
@@ -71,15 +74,18 @@ class MemoryTier:
         """Copy the rows. Nothing is ever refused: there is no queue that could be full."""
         arena = self._memory()
         for key, slot in zip(job.keys, job.slots, strict=True):
-            self._blocks[key] = bytes(arena.row(slot))
-            self._blocks.move_to_end(key)
-            if self._capacity is not None and len(self._blocks) > self._capacity:
-                self._blocks.popitem(last=False)
+            self._arriving.append((key, bytes(arena.row(slot))))
         self._reports.append(JobReport(job.job_id, frozenset(job.keys)))
         return ()
 
     def poll(self) -> Poll:
         """Each job's report, once."""
+        for key, block in self._arriving:
+            self._blocks[key] = block
+            self._blocks.move_to_end(key)
+            if self._capacity is not None and len(self._blocks) > self._capacity:
+                self._blocks.popitem(last=False)
+        self._arriving.clear()
         reports, self._reports = self._reports, []
         return Poll(reports)
 
