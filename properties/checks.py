@@ -99,15 +99,19 @@ def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) ->
         "rules": rules,
     }
     _judge(chosen, report, TOUR, counts, result.seconds, result.divergences)
-    missing = f"rules that never fired: {', '.join(result.missing_rules)}"
     report.lines.append(
         f"tour: {result.cases:,} cases, {result.states:,} states, {result.operations:,} operations "
-        f"in {result.seconds:.1f} s; {rules} rules fired"
-        + (f", {missing}" if result.missing_rules else "")
+        f"in {result.seconds:.1f} s; {rules} of {rules + len(result.missing_rules)} rules fired"
     )
-    # a manager that lacks a call, or has gone wrong before, cannot be led everywhere
-    if result.missing_rules and not result.divergences and not chosen.lacks:
-        report.unreached.append(missing)
+    if result.divergences:
+        report.lines.append(
+            "where a manager has gone wrong nothing further is checked: what holds, holds in the "
+            "cases that were reached"
+        )
+    elif result.missing_rules:
+        missing = f"rules that never fired: {', '.join(result.missing_rules)}"
+        # a manager that lacks a call cannot be led everywhere
+        (report.lines if chosen.lacks else report.unreached).append(missing)
     return result.divergences
 
 

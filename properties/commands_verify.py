@@ -68,7 +68,7 @@ def fuzz(
 def _finished(report: Report, chosen: Chosen, folder: Path) -> Report:
     command = f"tierproof {report.command} --manager {chosen.spec}"
     report.counterexamples = write_tests(report.counterexamples, folder, command)
-    report.lines.append(conclusion(report))
+    report.conclusion = conclusion(report)
     return report
 
 

@@ -173,6 +173,7 @@ def gather(
 ) -> list[Counterexample]:
     """For each contract the shortest history that shows it broken, whichever method found it."""
     from .shortest import shortest
+    from .surroundings import plainest
 
     wanted = list(contracts)
     deadline = time.monotonic() + seconds
@@ -191,6 +192,7 @@ def gather(
         left = (deadline - time.monotonic()) / (len(wanted) - done)
         if left > 0:
             best = shortest(chosen.factory, best, limit_s=left)
+        best = plainest(chosen.factory, best)
         told.append(of_found(chosen, best, [m for m, several in mine.items() if several]))
     return told
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tierproof import __version__
 
+from .contracts import CONTRACTS
 from .contracts import VERSION as CONTRACTS_VERSION
 from .managers import UsageError
 
@@ -89,6 +90,8 @@ class Report:
     measures: list[Measure] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     """Counts and circumstances, one line each, for whoever reads the terminal."""
+    conclusion: str = ""
+    """The last line of all."""
     unreached: list[str] = field(default_factory=list)
     """Reasons for which a green tour would not mean what it should."""
 
@@ -112,12 +115,14 @@ class Report:
         return [m for m in METHODS if m in used]
 
     def contracts(self) -> list[str]:
-        """The contracts with a result, in the order in which they came up."""
-        return list(dict.fromkeys(r.contract for r in self.results))
+        """The contracts with a result, in the order in which they are stated."""
+        found = dict.fromkeys(r.contract for r in self.results)
+        return [c for c in CONTRACTS if c in found] + [c for c in found if c not in CONTRACTS]
 
     def violated(self) -> list[str]:
         """The contracts that some method found violated."""
-        return list(dict.fromkeys(r.contract for r in self.results if r.verdict == "violated"))
+        broken = {r.contract for r in self.results if r.verdict == "violated"}
+        return [c for c in self.contracts() if c in broken]
 
     def tally(self, method: str) -> Counter[str]:
         """How many contracts got each verdict by a method."""

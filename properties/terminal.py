@@ -95,6 +95,9 @@ class Terminal(Console):
                 self.say(line)
         for page in report.pages:
             self.say(page.stale or f"{page.name} is current", "bold red" if page.stale else "")
+        if report.conclusion:
+            self.say("")
+            self.say(report.conclusion, "bold red" if report.exit else "bold green")
 
 
 def contracts_table(report: Report) -> Table:

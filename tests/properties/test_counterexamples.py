@@ -13,6 +13,7 @@ from tierproof.properties.counterexamples import LONG, Counterexample, Shown, ho
 from tierproof.properties.found import Found
 from tierproof.properties.generated_tests import name_of_test, source, write_tests
 from tierproof.properties.managers import UsageError, resolve
+from tierproof.properties.surroundings import plainest
 
 MINE = """
 from tierproof import LookupResult, TieredOffloadingManager
@@ -187,3 +188,23 @@ def test_answers_are_said_as_names_and_keys():
     assert wording.say_value(("HIT", "MISS")) == "HIT, MISS"
     assert wording.say_value(None) == ""
     assert wording.plain({"a": {1}, "b": b"x"}) == {"a": [1], "b": "b'x'"}
+
+
+def test_surroundings_that_do_not_matter_are_left_out(mine):
+    chosen = mine("Retry")
+    crowded = Setting(
+        slots=4,
+        keys=("k0", "k1", "k2"),
+        tiers=(
+            TierSetting("t0", has=("k1",), undecided=("k2",), whole_request=True),
+            TierSetting("t1", has=("k0", "k1")),
+        ),
+        requests=(RequestSetting("r0", only=("t1",)), RequestSetting("r1")),
+    )
+    history = (ops.Lookup("k0", "r0"),)
+    _, divergence = replay(chosen.factory, crowded, history)
+    assert divergence is not None
+    found = plainest(chosen.factory, Found(crowded, divergence, "tour"))
+    assert found.history == history
+    assert found.divergence.expected == "HIT_PENDING"
+    assert found.setting == Setting(slots=1, tiers=(TierSetting("t1", has=("k0",)),))

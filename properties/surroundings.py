@@ -1,0 +1,65 @@
+"""A found history in the plainest surroundings, without what does not matter to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ..model.operations import Setting
+from .counterexamples import replay
+from .driver import Factory
+from .found import Found
+from .lockstep import Divergence
+from .wording import plain
+
+
+def plainest(factory: Factory, found: Found) -> Found:
+    """The same history in the plainest surroundings in which it still breaks the contract."""
+    for setting in _plainer(found.setting):
+        try:
+            _, divergence = replay(factory, setting, found.history)
+        except (KeyError, ValueError):  # the history names what is no longer there
+            continue
+        if divergence is not None and _seen(divergence) == _seen(found.divergence):
+            return plainest(factory, Found(setting, divergence, found.method))
+    return found
+
+
+def _seen(divergence: Divergence) -> tuple[Any, ...]:
+    """What must stay the same, so that the history does not come to tell another story."""
+    return (
+        divergence.contract,
+        len(divergence.history),
+        plain(divergence.expected),
+        plain(divergence.got),
+    )
+
+
+def _plainer(setting: Setting) -> Iterator[Setting]:
+    """Settings without one of the things that this one has."""
+
+    def without(things: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+        for i in range(len(things)):
+            yield things[:i] + things[i + 1 :]
+
+    for requests in without(setting.requests):
+        yield replace(setting, requests=requests)
+    for tiers in without(setting.tiers):
+        yield replace(setting, tiers=tiers)
+    for keys in without(setting.keys):
+        yield replace(setting, keys=keys)
+    for i, tier in enumerate(setting.tiers):
+        changed = [replace(tier, has=has) for has in without(tier.has)]
+        changed += [replace(tier, undecided=some) for some in without(tier.undecided)]
+        changed += [replace(tier, whole_request=False)] if tier.whole_request else []
+        for other in changed:
+            yield replace(setting, tiers=(*setting.tiers[:i], other, *setting.tiers[i + 1 :]))
+    for i, request in enumerate(setting.requests):
+        if request.only is not None:
+            free = replace(request, only=None)
+            yield replace(
+                setting, requests=(*setting.requests[:i], free, *setting.requests[i + 1 :])
+            )
+    if setting.slots > 1:
+        yield replace(setting, slots=setting.slots - 1)
