@@ -49,17 +49,12 @@ def settings_of_histories(draw: st.DrawFn) -> Setting:
         )
         for i in range(draw(st.integers(0, 3)))
     )
-    names = [t.name for t in tiers]
+    names = tuple(t.name for t in tiers)
+    some = st.lists(st.sampled_from(names), unique=True).map(tuple) if names else st.none()
     requests = [
-        RequestSetting(
-            f"r{i}",
-            tuple(draw(st.lists(st.sampled_from(names), unique=True)))
-            if names and draw(st.booleans())
-            else None,
-        )
-        for i in range(draw(st.integers(1, 3)))
+        RequestSetting(f"r{i}", draw(st.none() | some)) for i in range(draw(st.integers(1, 3)))
     ]
-    if names and draw(st.booleans()):
+    if draw(st.booleans()) and names:
         requests.append(RequestSetting("x0", external_of=draw(st.sampled_from(names))))
     return Setting(
         slots=draw(st.integers(1, 4) | st.just(8)),
