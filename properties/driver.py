@@ -50,23 +50,35 @@ class Got:
     bytes_wrong: str | None = None
 
 
+def by_hand(setting: Setting) -> dict[str, HandDrivenTier]:
+    """Hand-driven tiers that have, and are undecided about, what the setting says."""
+    tiers = {t.name: HandDrivenTier(t.name, whole_request=t.whole_request) for t in setting.tiers}
+    for t in setting.tiers:
+        tiers[t.name].minds.update(dict.fromkeys(t.has, "PRESENT"))
+        tiers[t.name].minds.update(dict.fromkeys(t.undecided, "UNDECIDED"))
+    return tiers
+
+
 class Driver:
     """One manager, its hand-driven tiers, its clock, and the names of a history for all of them."""
 
-    def __init__(self, factory: Factory, setting: Setting) -> None:
+    def __init__(
+        self,
+        factory: Factory,
+        setting: Setting,
+        *,
+        tiers: Mapping[str, Any] | None = None,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
         self.setting = setting
+        self.block_bytes = block_bytes
         self.time = 0.0
-        self.tiers = {
-            t.name: HandDrivenTier(t.name, whole_request=t.whole_request) for t in setting.tiers
-        }
-        for t in setting.tiers:
-            self.tiers[t.name].minds.update(dict.fromkeys(t.has, "PRESENT"))
-            self.tiers[t.name].minds.update(dict.fromkeys(t.undecided, "UNDECIDED"))
+        self.tiers: Mapping[str, Any] = by_hand(setting) if tiers is None else tiers
         self.manager = factory(
             slots=setting.slots,
             tiers=tuple(self.tiers.values()),
             clock=lambda: self.time,
-            block_bytes=BLOCK_BYTES,
+            block_bytes=block_bytes,
         )
         if not callable(getattr(self.manager, "lookup", None)):
             raise NotAManager(
@@ -104,7 +116,8 @@ class Driver:
     def arena(self) -> Arena | None:
         """The primary tier's memory, as the first tier got it."""
         for tier in self.tiers.values():
-            return tier.arena
+            first: Arena = tier.arena
+            return first
         return getattr(self.manager, "arena", None)
 
     # -- one operation -----------------------------------------------------------------------------
@@ -274,7 +287,8 @@ class Driver:
 
     def _write(self, key: str, slot: int, *, good: bool) -> None:
         if self.arena is not None:
-            data = payload(key, BLOCK_BYTES) if good else garbage("store", BLOCK_BYTES)
+            size = self.block_bytes
+            data = payload(key, size) if good else garbage("store", size)
             row = self.arena.row(slot)
             row[:] = data
             row.release()
@@ -291,6 +305,6 @@ class Driver:
     def _check(self, operation: Any, when: str) -> None:
         for key, slot in zip(operation.keys, operation.slots, strict=True):
             data = self.read_slot(slot)
-            assert data is None or data == payload(key, BLOCK_BYTES), (
+            assert data is None or data == payload(key, self.block_bytes), (
                 f"the GPU {when} other bytes under {key} than were stored under it"
             )

@@ -7,7 +7,7 @@ and not a line of our code.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..model.operations import Seen, Setting
 from ..model.reference import Forbidden, Outcome, State, apply, begin, has_pending_work
 from ..model.vocabulary import CASCADES
 from .contracts import CONTRACTS
-from .driver import BLOCK_BYTES, Driver, Factory, Got
+from .driver import Driver, Factory, Got
 from .under_test import payload
 
 Step = tuple[ops.Operation, object, object]
@@ -89,9 +89,11 @@ class Saved:
 class Lockstep:
     """A manager under test and the reference model, driven through one history."""
 
-    def __init__(self, factory: Factory, setting: Setting, state: State | None = None) -> None:
+    def __init__(
+        self, factory: Factory, setting: Setting, state: State | None = None, **driver: Any
+    ) -> None:
         self.setting = setting
-        self.driver = Driver(factory, setting)
+        self.driver = Driver(factory, setting, **driver)
         self.state: State = begin(setting) if state is None else state
         self.history: list[ops.Operation] = []
         self.shown: list[Step] = []
@@ -131,9 +133,10 @@ class Lockstep:
         Raises:
             Divergence: they differ, with the contract that this breaks.
         """
+        got = self.driver.do(op)
+        self.environment(op, got)
         self.history.append(op)
         before = self.state
-        got = self.driver.do(op)
         try:
             seen = self._seen(op, got)
             try:
@@ -155,6 +158,10 @@ class Lockstep:
         """Perform a whole history; raises Divergence at the first difference."""
         for op in history:
             self.do(op)
+
+    def environment(self, op: ops.Operation, got: Got) -> Sequence[ops.Operation]:
+        """Operations of the surroundings that were seen to happen meanwhile: none by hand."""
+        return ()
 
     # -- seeing ------------------------------------------------------------------------------------
 
@@ -316,7 +323,7 @@ class Lockstep:
                     yield "S3-pins", said, pins, probe.pins(key)
             if want is not None and world.phase(key) == "RESIDENT":
                 data = driver.read_slot(want) if driver.observes("slot_of") else None
-                if data is not None and data != payload(key, BLOCK_BYTES):
+                if data is not None and data != payload(key, driver.block_bytes):
                     yield "D1-bytes", f"slot {want} does not hold the bytes of {key}", key, None
         if driver.observes("free_slots"):
             free = len(world.free_slots())
