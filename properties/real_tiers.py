@@ -12,7 +12,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +215,8 @@ def _episode(
     lockstep = RealLockstep(factory, setting, {"files": tier}, BLOCK_BYTES)
     try:
         for i in range(length):
-            menu = MENU if i > length - 10 else _without_ends(MENU)
+            ending = i > length - 10
+            menu = replace(MENU, keys=tuple(rng.sample(keys, 3)), ends=ending)
             now = list(moves(lockstep.state, menu))
             kinds = sorted({op.op for op in now})
             kind = rng.choices(kinds, [WEIGHTS.get(k, 1) for k in kinds])[0]
@@ -232,9 +233,3 @@ def _episode(
         result.stored += tier.moved["store"]
         result.loaded += tier.moved["load"]
         lockstep.driver.manager.shutdown()
-
-
-def _without_ends(menu: Menu) -> Menu:
-    assert menu.only is not None
-    kept = menu.only - {"on_request_finished"}
-    return Menu(batches=menu.batches, resets=False, time=False, only=kept)
