@@ -339,6 +339,11 @@ def _(c: Step, k: Term, r: Term) -> Term:
     return Implies(c.s.hit(k, r), c.n.hit(k, r))
 
 
+@obligation(L6, "a load uses the short promise up", of=on("read"))
+def _(c: Step) -> Term:
+    return Not(c.n.hit(c.key, c.asker))
+
+
 @obligation(
     L6,
     "a load or an end takes nobody else's short promise",

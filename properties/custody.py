@@ -103,6 +103,20 @@ def _(c: Step) -> Term:
     return c.s.kind(c.x, *kinds[c.rule.event.partition("_")[0]])
 
 
+BEGINNINGS = {
+    "submit": "LOAD",
+    "accept": "STORE",
+    "read": "READ",
+    "copy": "CASCADE",
+    "export": "EXPORT",
+}
+
+
+@obligation(S4, "what an event begins is a transfer that runs", of=on(*BEGINNINGS))
+def _(c: Step) -> Term:
+    return runs(c.n, c.x, BEGINNINGS[c.rule.event])
+
+
 @obligation(S4, "a reported transfer has ended", of=on(*REPORTS))
 def _(c: Step) -> Term:
     return c.n.state(c.x, "ENDED")

@@ -81,6 +81,18 @@ def _(c: Step) -> Term:
     return rank(c.n, c.key, c.asker) == 0
 
 
+@obligation(P1, "the deadline passes once for a writer", of=on("overdue"))
+def _(c: Step) -> Term:
+    s, n, k = c.s, c.n, c.key
+    load = And(s.phase(k, "LOADING"), n.phase(k, "OVERDUE_LOADING"))
+    return Or(load, And(s.phase(k, "STORING"), n.phase(k, "OVERDUE_STORING")))
+
+
+@obligation(P1, "a store begins in time, and at an absent block", of=on("accept"))
+def _(c: Step) -> Term:
+    return And(c.s.phase(c.key, "ABSENT"), c.n.phase(c.key, "STORING"))
+
+
 @obligation(P1, "the deadline settles every promise", "request", of=on("overdue"))
 def _(c: Step, r: Term) -> Term:
     return rank(c.n, c.key, r) == 0

@@ -116,7 +116,7 @@ def judge(prover: Prover, scene: Scene) -> Iterator[Verdict]:
 def _answer_together(prover: Prover, scene: Scene, step: Transition | None) -> Iterator[Verdict]:
     # The ground problem is large and each goal small: one question for all is many times faster.
     began = time.perf_counter()
-    asked = [q for q in scene.questions if q.name != CAN_HAPPEN and not _untouched(q, step)]
+    asked = [q for q in scene.questions if q.name != CAN_HAPPEN and not untouched(q, step)]
     decision = prover.decide(And([TRUE, *(q.goal(prover, step) for q in asked)]), scene.assuming)
     each = (time.perf_counter() - began) / max(1, len(asked))
     for question in scene.questions:
@@ -127,7 +127,8 @@ def _answer_together(prover: Prover, scene: Scene, step: Transition | None) -> I
             yield _answer(prover, scene, step, question)
 
 
-def _untouched(question: Question, step: Transition | None) -> bool:
+def untouched(question: Question, step: Transition | None) -> bool:
+    """Is the goal the hypothesis itself, as the rule writes nothing that it reads?"""
     if question.invariant is None or step is None:
         return False
     return not _reads(question.invariant) & step.writes
@@ -138,7 +139,7 @@ def _answer(prover: Prover, scene: Scene, step: Transition | None, question: Que
     what = (question.contract, question.name, scene.rule)
     if question.name == CAN_HAPPEN:
         return Verdict(*what, _can_happen(scene), seconds=time.perf_counter() - began)
-    if question.invariant and _untouched(question, step):
+    if question.invariant and untouched(question, step):
         return Verdict(*what, "proved", (f"invariant: {question.invariant.name}",))
     decision = prover.decide(question.goal(prover, step), scene.assuming)
     if decision.word == "proved":
