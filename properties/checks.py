@@ -116,20 +116,40 @@ def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) ->
 
 
 def by_runs(
-    chosen: Chosen, report: Report, *, examples: int, seed: int, progress: Progress | None = None
+    chosen: Chosen,
+    report: Report,
+    *,
+    examples: int,
+    seed: int,
+    files: int = 0,
+    progress: Progress | None = None,
 ) -> list[Found]:
-    """Drive the manager through random histories."""
+    """Drive the manager through random histories, `files` operations of them over real files."""
     from .machine import fuzz
+    from .real_tiers import with_files
 
     with _driving(chosen):
         result = fuzz(chosen.factory, examples=examples, seed=seed, progress=progress)
-    counts = {"examples": result.examples, "operations": result.operations, "seed": seed}
-    _judge(chosen, report, RUNS, counts, result.seconds, result.divergences)
+        real = with_files(chosen.factory, operations=files, seed=seed)
+    counts = {
+        "examples": result.examples,
+        "operations": result.operations + real.operations,
+        "blocks_written": real.stored,
+        "blocks_read": real.loaded,
+        "seed": seed,
+    }
+    divergences = result.divergences + real.divergences
+    _judge(chosen, report, RUNS, counts, result.seconds + real.seconds, divergences)
     report.lines.append(
         f"runs: {result.examples:,} histories, {result.operations:,} operations in "
         f"{result.seconds:.1f} s (hypothesis {versions()['hypothesis']}, seed {seed})"
     )
-    return result.divergences
+    if files:
+        report.lines.append(
+            f"files: {real.operations:,} operations over a real file tier in {real.seconds:.1f} s; "
+            f"{real.stored:,} blocks written, {real.loaded:,} read back and compared"
+        )
+    return divergences
 
 
 @contextmanager

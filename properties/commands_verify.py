@@ -12,6 +12,9 @@ from .managers import Chosen
 from .report import Report
 from .terminal import Terminal, conclusion
 
+FILES = 3000
+"""How many operations of `verify` move real bytes through a real file tier."""
+
 
 def a_seed(given: int | None) -> int:
     """The seed of the random histories: always one that can be given again."""
@@ -29,7 +32,9 @@ def verify(
     with terminal.progress("tour") as step:
         found[TOUR] = by_tour(chosen, report, step)
     with terminal.progress("runs") as step:
-        found[RUNS] = by_runs(chosen, report, examples=examples, seed=a_seed(seed), progress=step)
+        found[RUNS] = by_runs(
+            chosen, report, examples=examples, seed=a_seed(seed), files=FILES, progress=step
+        )
     with terminal.progress("counterexamples") as step:
         add_counterexamples(chosen, report, found, step)
     return _finished(report, chosen, folder)

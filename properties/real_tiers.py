@@ -216,7 +216,12 @@ def _episode(
     try:
         for i in range(length):
             ending = i > length - 10
-            menu = replace(MENU, keys=tuple(rng.sample(keys, 3)), ends=ending)
+            menu = replace(
+                MENU,
+                keys=tuple(rng.sample(keys, 3)),
+                ends=ending,
+                withdraw=lockstep.driver.can("withdraw"),
+            )
             now = list(moves(lockstep.state, menu))
             kinds = sorted({op.op for op in now})
             kind = rng.choices(kinds, [WEIGHTS.get(k, 1) for k in kinds])[0]
