@@ -6,8 +6,12 @@ run, or unknown; 3 our own fault (`tierproof._entry` adds it); 130 interrupted.
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -214,11 +218,31 @@ class Outputs:
         raise typer.Exit(report.exit)
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C ends the worker processes of a check too, which would else finish what they do."""
+
+    def interrupt(number: int, frame: object) -> None:
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; faults of ours are raised."""
     command = typer.main.get_command(app)
     try:
-        command(args=None if args is None else list(args), prog_name="tierproof")
+        with _interruptible():
+            command(args=None if args is None else list(args), prog_name="tierproof")
     except SystemExit as ended:
         code = ended.code
         if code == INTERRUPTED:
