@@ -130,6 +130,11 @@ class Prover:
         at = self.subjects(invariant.sorts)
         return invariant.holds(Known(state, self.signature, self.goal), *at)
 
+    def model(self) -> z3.ModelRef | None:
+        """A state in which the invariants and what is open hold."""
+        result = self.solver.check(*self.names.values(), *self._cells)
+        return self.solver.model() if result == z3.sat else None
+
     def decide(self, goal: Term, assuming: bool = True) -> Decision:
         """Does the goal follow from what is open, and from the invariants if `assuming`?"""
         if z3.is_true(z3.simplify(goal)):
@@ -162,8 +167,6 @@ def describe(
     for name, field in FIELDS.items():
         for at in itertools.product(*(named[sort] for sort in field.of)):
             term = state.raw(name)(*(t for _, t in at))
-            shown = model.eval(term, model_completion=True)
             where = f"[{', '.join(n for n, _ in at)}]" if at else ""
-            value = {"True": field.values[-1], "False": field.values[0]}.get(str(shown))
-            out[name + where] = value or decode(name, shown)
+            out[name + where] = decode(name, model.eval(term, model_completion=True))
     return out

@@ -43,6 +43,16 @@ def bind(signature: Signature, event: Event, rule: Rule) -> dict[str, Term]:
 # ----------------------------------------------------------------------------------------- effects
 
 
+def new_term(name: str, effect: str | Mapping[str, str], old: Term) -> Term:
+    """What an effect makes of the value of a field."""
+    if isinstance(effect, str):
+        return value(name, effect)
+    term = old
+    for before, now in effect.items():
+        term = If(old == value(name, before), value(name, now), term)
+    return term
+
+
 @dataclass
 class _Writer:
     """Collects the changes of one rule; every term in them is about the state before."""
@@ -78,15 +88,7 @@ class _Writer:
                     same.append(at[i] == index[i])
             return And(same)
 
-        def new(old: Term) -> Term:
-            if isinstance(effect, str):
-                return value(name, effect)
-            term = old
-            for before, now in effect.items():
-                term = If(old == value(name, before), value(name, now), term)
-            return term
-
-        self.write(name, where, new)
+        self.write(name, where, lambda old: new_term(name, effect, old))
 
     def link(self, name: str, to: Term) -> None:
         """A cell that points a key's link to a role."""

@@ -1,7 +1,7 @@
 """Every break of one cell of the table, made from the data, and which of them the proof notices.
 
-A break that the proof does not notice is not yet a survivor: the tour and the runs compare the table
-with the production manager as well. What they cannot tell apart either must be shown equivalent.
+A break that the proof does not notice is shown equivalent, by the same solver and for worlds of any
+size, or it survives: then a contract is missing.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ def table_mutants(
         out.append(TableMutant(f"{rule.name} deleted", table, events, (), rule.event))
         for what, broken in _broken_rules(rule, events[rule.event]):
             table = (*rules[:at], broken, *rules[at + 1 :])
-            out.append(
-                TableMutant(f"{rule.name}: {what}", table, events, (rule.name,), rule.event)
-            )
+            out.append(TableMutant(f"{rule.name}: {what}", table, events, (rule.name,), rule.event))
     for event in events.values():
         mine = tuple(rule.name for rule in rules if rule.event == event.name)
         for what, given in _broken_guards(event.given):
@@ -94,7 +92,9 @@ def _broken_guards(guard: Guard) -> Iterator[tuple[str, Guard]]:
                         yield f"{cell} is {other}", {**guard, cell: (other,)}
 
 
-def _broken_effects(then: Mapping[str, Any], event: Event) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _broken_effects(
+    then: Mapping[str, Any], event: Event
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for cell, effect in then.items():
         rest = {c: e for c, e in then.items() if c != cell}
         yield f"{cell} dropped", rest

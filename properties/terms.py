@@ -83,8 +83,13 @@ def among(word: str, term: Term, allowed: tuple[str, ...]) -> Term:
 
 def decode(word: str, term: Term) -> str:
     """The name of a constant that a model gave for a word."""
-    names = {str(constant): name for name, constant in _values(values_of(word))[1].items()}
-    return names.get(str(term), str(term))
+    return _names(values_of(word))[term.get_id()]
+
+
+@cache
+def _names(values: tuple[str, ...]) -> Mapping[int, str]:
+    # equal terms are one term in z3, with one number as long as somebody holds it
+    return {constant.get_id(): name for name, constant in _values(values)[1].items()}
 
 
 class State:
