@@ -274,6 +274,7 @@ class Cascades:
             self.unpark(block)
         for secondary in self._secondaries:
             secondary.due.clear()
+            secondary.pressed = secondary.slow = False
             for job in secondary.sends.values():
                 job.stale = True
 

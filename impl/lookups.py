@@ -48,7 +48,7 @@ class Lookups:
             if block.phase > STORING:
                 self.reason = MissReason.OVERDUE
                 return MISS
-            if block.waits is None or request not in block.waits:
+            if block.waits is None or request not in block.waits or not block.permit:
                 self._requests.wait(block, request)
             return HIT_PENDING
         if self.held:

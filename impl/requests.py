@@ -165,17 +165,18 @@ class Requests:
 
     def wait(self, block: Block, request: Request) -> None:
         """The request was answered HIT_PENDING: it waits on the block."""
-        if block.waits is None:
-            block.waits = {request: False}
-        else:
+        if block not in request.waits:
+            if block.waits is None:
+                block.waits = {}
             block.waits[request] = False
-        request.waits[block] = None
-        self.waiting += 1
+            request.waits[block] = None
+            self.waiting += 1
+            if request.probes:
+                self.settle_probes(request, block.key)
         if block.phase is STORING and not block.permit:
-            # Without a permit the promise lasts until the block lands, not until it is read.
+            # Without a permit the promise lasts until the block lands, not until it is read; who
+            # asks again tries again.
             self._primary.take_permit(block)
-        if request.probes:
-            self.settle_probes(request, block.key)
 
     def queue(self, block: Block, secondary: Secondary, request: Request) -> None:
         """A promotion for `request`, who waits on it, is to be submitted when the step ends."""

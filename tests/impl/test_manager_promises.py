@@ -98,6 +98,18 @@ def test_a_wait_on_a_store_without_a_permit_ends_when_it_lands():
     rig.probe.check()
 
 
+def test_a_waiter_on_a_store_that_asks_again_tries_again_for_a_permit():
+    rig = Rig(slots=3, promotion_share=0.0)  # one permit
+    writer, reader = rig.request("writer"), rig.request("reader")
+    first, second = rig.begin_store(writer, "a"), rig.begin_store(writer, "b")
+    rig.lookup(reader, "a", "b")
+    rig.manager.complete_store(first, ok=False)
+    assert rig.manager.lookup_many(["b"], reader) == [HIT_PENDING]
+    rig.manager.complete_store(second)
+    assert rig.probe.waiters("b") == {reader.handle}
+    rig.probe.check()
+
+
 def test_a_later_waiter_on_a_store_without_a_permit_tries_again():
     rig = Rig(slots=3, promotion_share=0.0)  # one permit
     writer, one, other = rig.request("writer"), rig.request("one"), rig.request("other")

@@ -199,6 +199,20 @@ def test_what_is_due_or_parked_is_forgotten():
     rig.probe.check()
 
 
+def test_the_pressure_of_a_tier_is_forgotten():
+    rig = Rig(slots=8)
+    request = rig.request()
+    rig.tier.refuses_all = True
+    rig.store(request, "a")
+    rig.tier.refuses_all = False
+    rig.manager.reset_cache()
+    rig.tier.raises["submit_store"] = OSError()
+    rig.store(request, "b")
+    rig.tier.raises.clear()
+    rig.step()
+    assert [job.keys for job in rig.tier.stores] == [("a",), ("b",), ("b",)]
+
+
 def test_a_reset_that_names_tiers_clears_them_and_says_so():
     rig = Rig(slots=8, tiers=3)
     rig.store(rig.request(), "a")
