@@ -6,11 +6,13 @@ operations run, in which order keys were queued, when a writer began, what each 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .operations import RequestSetting, Setting
 from .reading import Limits, World
+from .rules import RULES, Rule
 
 NO_REQUEST = ""
 """Cascades that outlived their request belong to the manager: they run under no request."""
@@ -145,10 +147,11 @@ _CHANGING = (
 """What a call may change in place, and a copy therefore needs of its own."""
 
 
-def begin(setting: Setting) -> State:
-    """The state in which every history of `setting` begins."""
+def begin(setting: Setting, rules: Sequence[Rule] = RULES) -> State:
+    """The state in which every history of `setting` begins, under the table or another one."""
     tiers = tuple(t.name for t in setting.tiers)
-    state = State(setting, World(Limits(setting.slots, setting.permits, setting.berths, tiers, {})))
+    limits = Limits(setting.slots, setting.permits, setting.berths, tiers, {})
+    state = State(setting, World(limits, rules))
     for request in setting.requests:
         admit(state, request)
     for tier in setting.tiers:

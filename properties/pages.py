@@ -11,7 +11,7 @@ from pathlib import Path
 from ..model.events import EVENTS, Event
 from ..model.rules import RULES, Rule
 from ..model.vocabulary import DERIVED, ENVIRONMENT, FIELDS, LINKS
-from . import phrases
+from . import phrases, promises, protocol_page
 from .contracts import CONTRACTS, VERSION
 from .decisions import CALLS, DECISIONS
 
@@ -154,7 +154,11 @@ def _glossary() -> Iterator[str]:
     )
 
 
-PAGES: dict[str, Callable[[], str]] = {"specification.md": specification}
+PAGES: dict[str, Callable[[], str]] = {
+    "specification.md": specification,
+    "promises.md": lambda: promises.page(NOTICE),
+    "protocols.md": lambda: protocol_page.page(NOTICE),
+}
 """Every generated page by its name under `docs/`."""
 
 
