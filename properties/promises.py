@@ -91,8 +91,8 @@ def _beside(history: tuple[Operation, ...], weak: tuple[Rule, ...]) -> tuple[Ste
 def verdicts(rules: tuple[Rule, ...]) -> dict[str, str]:
     """What the solver says of each of the two contracts: proved only if every obligation is.
 
-    Asked of the rules in which the two tables differ: an obligation speaks of one rule, and those of
-    the other rules are the same in both tables and proved of ours.
+    Asked of the rules in which the two tables differ: an obligation speaks of one rule, and those
+    of the other rules are the same in both tables and proved of ours.
     """
     found: dict[str, set[str]] = {contract: set() for contract in PAIR}
     for v in prove(rules, how="instantiated", only=LANDINGS):
