@@ -76,14 +76,10 @@ class Jobs:
         over = request == NO_REQUEST or self.world.get("life", request) == "ENDED"
         return NO_REQUEST if over else request
 
-    def wants_whole(self, request: str) -> list[str]:
-        """The tiers that asked for the request's whole context."""
-        del request  # the policy of a hand-driven tier is the same for every request
-        return [t.name for t in self.state.setting.tiers if t.whole_request]
-
     def offer_present(self, present: Sequence[str], request: str) -> None:
         """A whole-request offer: resident blocks are cascaded, those being written later."""
-        for tier in self.wants_whole(request):
+        # a hand-driven tier has the same policy for every request
+        for tier in [t.name for t in self.state.setting.tiers if t.whole_request]:
             fresh = []
             for key in present:
                 if self.world.phase(key) == "STORING":

@@ -79,7 +79,6 @@ class World:
 
     def __init__(self, limits: Limits, rules: Sequence[Rule] = RULES) -> None:
         self.limits = limits
-        self.table = rules
         self.by_event: dict[str, list[Rule]] = {name: [] for name in EVENTS}
         self.effects: dict[str, list[tuple[str, str | None, Any]]] = {}
         for rule in rules:
@@ -93,7 +92,7 @@ class World:
     def copy(self) -> World:
         """An independent world with the same values."""
         twin = object.__new__(World)
-        twin.limits, twin.table = self.limits, self.table
+        twin.limits = self.limits
         twin.by_event, twin.effects = self.by_event, self.effects
         twin.fields = {name: values.copy() for name, values in self.fields.items()}
         twin.links = {name: values.copy() for name, values in self.links.items()}

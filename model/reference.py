@@ -104,7 +104,6 @@ def _prepare_store(w: Working, op: ops.PrepareStore) -> Any:
     free = len(w.world.free_slots())
     accepted = absent[: free + len(w.world.evictable(spared=op.keys))]
     if absent and not accepted:
-        w.no_victims()
         return None
     w.evict(max(0, len(accepted) - free), spared=op.keys)
     number = w.number()
@@ -280,7 +279,7 @@ def apply(state: State, op: ops.Operation, seen: ops.Seen | None = None) -> Outc
         answer = CALLS[type(op)](w, op)
     except Working.Refused:
         # a refused call may have begun the step before it was refused: that much stands
-        return Outcome(w.refused_state(state), error=True, asked=(), rules=())
+        return Outcome(w.refused_state(state), error=True)
     w.finish()
     return Outcome(
         w.state,

@@ -109,7 +109,7 @@ class State:
         )
         links = tuple(
             frozenset((plain(a), plain(b)) for a, b in values.items())
-            for name, values in self.world.links.items()
+            for values in self.world.links.values()
         )
         return (
             fields,
@@ -117,6 +117,7 @@ class State:
             tuple(self.world.fields["waits"]),
             frozenset((rank[n], j.kind, j.tier, j.request, j.keys) for n, j in self.jobs.items()),
             frozenset((rank[n], o.kind, o.request, o.keys) for n, o in self.operations.items()),
+            tuple(self.requests.values()),
             self.clock - self.now,
             self.begun,
             self.queue,
@@ -133,7 +134,8 @@ class State:
             frozenset(self.minds.items()),
             self.moods,
             tuple(
-                (t, tuple((what, rank.get(n, -1), more) for what, n, more in mail))
+                # a message names a job by number, or, when a claim was verified, a key
+                (t, tuple((w, n if w == "verify" else rank.get(n, -1), x) for w, n, x in mail))
                 for t, mail in sorted(self.mail.items())
             ),
         )

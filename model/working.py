@@ -226,10 +226,6 @@ class Working(Jobs):
             self.fire("evict", key=victim)
             self._forget_copies(victim)
 
-    def no_victims(self) -> None:
-        """Nothing fits: nothing may be evicted either."""
-        self.evict(0, ())
-
     def _forget_copies(self, key: str) -> None:
         state = self.state
         state.due = {d: offer for d, offer in state.due.items() if d[0] != key}
