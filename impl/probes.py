@@ -322,7 +322,7 @@ class ManagerProbe:
             tuple(block.key for block in requests.queued),
             tuple(request_state(r) for r in number),
             tuple(whose(r) for r in requests.ends),
-            tuple((now - t, name(b)) for t, b in requests._leases if b.waits is not None),
+            tuple((now - t, name(b)) for t, bs in requests._leases for b in bs if b.waits),
             tuple(job_state(read) for read in self._transfers.reads.values()),
             tuple(job_state(write) for write in self._transfers.writes.values()),
             frozenset(

@@ -109,7 +109,8 @@ class Requests:
         self._primary = primary
         self._lease = config.lease
         self._counted = counted
-        self._leases: deque[tuple[float, Block]] = deque()
+        self._leases: deque[tuple[float, list[Block]]] = deque()
+        """Blocks that landed together, with the time; whoever waits on them does so on a lease."""
         self._next_handle = 0
         self.live: dict[int, Request] = {}
         """The requests that have not finished, by handle."""
@@ -242,28 +243,29 @@ class Requests:
         for block in [b for b in request.waits if b.waits is not None and not b.waits[request]]:
             self.let_go(block, request)
 
-    def landed(self, blocks: Iterable[Block], now: float) -> None:
-        """Blocks are about to become RESIDENT: their promises last until read, or end here."""
+    def settle_stored(self, blocks: list[Block], now: float) -> None:
+        """GPU stores are about to land: promises that hold a permit last until read, the others
+        end here."""
         for block in blocks:
-            if block.waits is not None:
-                if not block.permit:
-                    self.end_waits(block)
-                elif self._lease is not None:
-                    self._leases.append((now, block))
+            if not block.permit:
+                self.end_waits(block)
+        waited = [block for block in blocks if block.waits is not None]
+        if waited:
+            self.lease(waited, now)
+
+    def lease(self, blocks: list[Block], now: float) -> None:
+        """Landed blocks are kept for who waits on them, but not for ever."""
+        if self._lease is not None:
+            self._leases.append((now, blocks))
 
     def expire_leases(self, now: float) -> None:
         """Landed blocks that were not read in time are let go, but by nobody who is reading."""
         leases, lease = self._leases, self._lease
-        while leases:
-            since, block = leases[0]
-            waits = block.waits
-            if waits is not None:
-                assert lease is not None
-                if now - since < lease:
-                    return
+        while leases and lease is not None and now - leases[0][0] >= lease:
+            for block in leases.popleft()[1]:
+                waits = block.waits or {}
                 for request in [one for one, reading in waits.items() if not reading]:
                     self.end_wait(block, request)
-            leases.popleft()
 
     # -- probes -----------------------------------------------------------------------------------
 

@@ -103,17 +103,15 @@ class Transfers:
             self._fail(bad, stale=load.stale)
         if load.stale:
             self._leave_quarantine(good)
-        else:
+        elif good:
+            bit = secondary.bit
             for block in good:
-                block.done |= secondary.bit
-            self._land(good)
+                block.done |= bit
+            self._primary.land(good)
+            self._requests.lease(good, self._step.now)
         secondary.totals.load_ended(
             len(good), len(blocks) - len(good), report.seconds, self._step.now - load.since
         )
-
-    def _land(self, blocks: list[Block]) -> None:
-        self._requests.landed(blocks, self._step.now)
-        self._primary.land(blocks)
 
     def _fail(self, blocks: list[Block], *, stale: bool) -> None:
         if stale:
@@ -285,7 +283,8 @@ class Transfers:
                 self._cascades.unpark(block)
         if ok and not write.stale:
             self._totals.gpu_stored += len(blocks)
-            self._land(blocks)
+            self._requests.settle_stored(blocks, self._step.now)
+            self._primary.land(blocks)
             self._cascades.offer_stored(blocks, write.request)
         else:
             self._totals.gpu_failed += len(blocks)

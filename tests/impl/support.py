@@ -134,7 +134,7 @@ class ScriptedTier:
         if kept:
             keys, slots = zip(*kept, strict=True)
             self.running[job.job_id] = StoreJob(job.job_id, keys, slots, job.request)
-        return refused
+        return tuple(refused)
 
     def poll(self) -> Poll:
         self.polls += 1
