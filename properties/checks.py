@@ -20,6 +20,7 @@ from .managers import Chosen, UsageError, raised_by, told
 from .report import Report, Result, versions
 
 if TYPE_CHECKING:
+    from ..model.rules import Rule
     from .found import Found
     from .proof import Verdict
 
@@ -36,7 +37,7 @@ def by_proof(chosen: Chosen | None, report: Report, *, seeds: Sequence[int] = (0
     """Prove the table, or the break of it that a built-in faulty manager brings."""
     from .proof import prove
 
-    rules = RULES if chosen is None or chosen.rules is None else chosen.rules
+    rules = _table_of(chosen)
     started = time.monotonic()
     every: list[Verdict] = []
     for seed in seeds:
@@ -56,6 +57,24 @@ def by_proof(chosen: Chosen | None, report: Report, *, seeds: Sequence[int] = (0
     )
 
 
+def _table_of(chosen: Chosen | None) -> Sequence[Rule]:
+    return RULES if chosen is None or chosen.rules is None else chosen.rules
+
+
+def by_readings(chosen: Chosen | None, report: Report) -> None:
+    """Compare what the model executes with what the solver reads: the proof is about the latter."""
+    from .readings import compare
+
+    started = time.monotonic()
+    found = compare(_table_of(chosen))
+    report.doubts += [f"the readings of the table differ: {d}" for d in found.differences[:5]]
+    agree = f"{len(found.differences):,} differ" if found.differences else "all agree"
+    report.lines.append(
+        f"readings: {found.cases:,} comparisons of the concrete and the symbolic reading in "
+        f"{time.monotonic() - started:.1f} s: {agree}"
+    )
+
+
 def _proof_result(contract: str, mine: Sequence[Verdict]) -> Result:
     found = Counter(v.verdict for v in mine)
     counts = {"obligations": len(mine), **found}
@@ -72,14 +91,23 @@ def _proof_result(contract: str, mine: Sequence[Verdict]) -> Result:
     return Result(contract, PROOF, "proved", counts, seconds)
 
 
-def _refutation(verdict: Verdict) -> str:
-    def world(words: Mapping[str, str]) -> str:
-        return ", ".join(f"{word} {value}" for word, value in words.items()) or "any state"
+SHOWN = 8
+"""How many words of a refuting world are worth reading."""
 
-    return (
-        f"the rule {verdict.rule} breaks {verdict.obligation!r}: from {world(verdict.before)} it "
-        f"leads to {world(verdict.after)}"
-    )
+
+def _refutation(verdict: Verdict) -> str:
+    """What a refuted obligation is about: the rule, and what it changes in the world shown."""
+    changed = [
+        f"{word} {was} -> {verdict.after[word]}"
+        for word, was in verdict.before.items()
+        if verdict.after.get(word, was) != was and "other" not in word
+    ]
+    if not changed:  # what is wrong is the answer
+        changed = [
+            f"{word} {value}" for word, value in verdict.before.items() if "other" not in word
+        ]
+    told = f"the rule {verdict.rule} breaks {verdict.obligation!r}"
+    return f"{told}: {', '.join(changed[:SHOWN])}" if changed else told
 
 
 # -- on a manager --------------------------------------------------------------------------------
@@ -111,7 +139,7 @@ def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) ->
     elif result.missing_rules:
         missing = f"rules that never fired: {', '.join(result.missing_rules)}"
         # a manager that lacks a call cannot be led everywhere
-        (report.lines if chosen.lacks else report.unreached).append(missing)
+        (report.lines if chosen.lacks else report.doubts).append(missing)
     return result.divergences
 
 
