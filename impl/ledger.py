@@ -1,7 +1,9 @@
 """Counts what lookups said: once for each request and key, however often it asks.
 
 A lookup that is decided at once is a synchronous delay, also when it starts a promotion. One that
-was deferred (RETRY) and resolves later is an asynchronous delay, counted when it resolves.
+was deferred (RETRY) and resolves later is an asynchronous delay, counted when it resolves. To
+measure the first kind the clock is read around each lookup that asks tiers; uncounted managers read
+it once a step.
 """
 
 from __future__ import annotations

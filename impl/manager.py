@@ -101,7 +101,7 @@ class TieredOffloadingManager:
             tier_filter: names of the tiers that its lookups may ask; all when None.
 
         Raises:
-            ConfigError: the filter names a tier that there is not.
+            ContractViolation: the filter names a tier that there is not.
         """
         return self._requests.begin(request_id, tier_filter)
 

@@ -287,7 +287,7 @@ class Transfers:
             self._primary.land(blocks)
             self._cascades.offer_stored(blocks, write.request)
         else:
-            self._totals.gpu_failed += len(blocks)
+            self._totals.gpu_failed += 0 if ok else len(blocks)
             self._fail(blocks, stale=write.stale)
 
     # -- reset ------------------------------------------------------------------------------------
