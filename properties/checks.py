@@ -97,15 +97,12 @@ SHOWN = 8
 
 def _refutation(verdict: Verdict) -> str:
     """What a refuted obligation is about: the rule, and what it changes in the world shown."""
-    changed = [
-        f"{word} {was} -> {verdict.after[word]}"
-        for word, was in verdict.before.items()
-        if verdict.after.get(word, was) != was and "other" not in word
-    ]
-    if not changed:  # what is wrong is the answer
-        changed = [
-            f"{word} {value}" for word, value in verdict.before.items() if "other" not in word
-        ]
+    before, after = verdict.before, verdict.after
+    mine = {word: value for word, value in before.items() if "other" not in word}
+    changed = [f"{w} {v} -> {after[w]}" for w, v in mine.items() if after.get(w, v) != v]
+    changed += [f"{w} {v}" for w, v in after.items() if w not in before]
+    if len(changed) < 2:  # nothing moves: what is wrong is the answer, given in this state
+        changed = [f"{word} {value}" for word, value in mine.items()] + changed
     told = f"the rule {verdict.rule} breaks {verdict.obligation!r}"
     return f"{told}: {', '.join(changed[:SHOWN])}" if changed else told
 
