@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from .checks import add_counterexamples, by_proof, by_runs, by_tour
+from .checks import add_counterexamples, by_proof, by_readings, by_runs, by_tour
 from .contracts import RUNS, TOUR
 from .generated_tests import write_tests
 from .managers import Chosen
@@ -28,6 +28,8 @@ def verify(
     report = Report("verify", chosen.spec, proof_of=_proof_of(chosen))
     with terminal.progress("proof"):
         by_proof(chosen, report)
+    with terminal.progress("readings"):
+        by_readings(chosen, report)
     found = {}
     with terminal.progress("tour") as step:
         found[TOUR] = by_tour(chosen, report, step)
@@ -45,6 +47,8 @@ def prove(terminal: Terminal, *, seeds: int, export: Path | None) -> Report:
     report = Report("prove")
     with terminal.progress("proof"):
         by_proof(None, report, seeds=range(seeds))
+    with terminal.progress("readings"):
+        by_readings(None, report)
     return report
 
 

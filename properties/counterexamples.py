@@ -14,7 +14,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from ..model.operations import Operation, Setting
+from ..model.operations import Operation, PrepareStore, Setting
+from ..model.vocabulary import ANSWERS
 from .contracts import CONTRACTS
 from .driver import Factory
 from .lockstep import Divergence, Lockstep
@@ -24,6 +25,8 @@ from .wording import plain, say, say_setting, say_submitted, say_value, together
 if TYPE_CHECKING:
     from .found import Found
 
+ANSWERED = {*ANSWERS, "ContractViolation", "refused"}
+"""Differences of these values are differences of what the caller was told."""
 MANAGER_VARIABLE = "TIERPROOF_MANAGER"
 LONG, FEW = 40, 5
 """A history of more than 40 operations is shown without its middle: the first 5, the last 35."""
@@ -41,9 +44,17 @@ class Shown:
     starts: tuple[str, ...] = ()
 
     @property
-    def differs(self) -> bool:
-        """Was another answer expected than was given?"""
-        return bool(self.expected != self.got)
+    def answer(self) -> str:
+        """What was answered, and what was expected where that is another answer.
+
+        A difference need not lie in the answer: tiers may have been asked in the wrong order, say.
+        """
+        given, expected = say_value(self.got), say_value(self.expected)
+        if given == expected:
+            return given
+        if ANSWERED & {given, expected} or isinstance(self.op, PrepareStore):
+            return f"{given or 'nothing'}   (expected: {expected or 'nothing'})"
+        return "<- here"
 
 
 @dataclass(frozen=True)
@@ -102,10 +113,7 @@ class Counterexample:
                 if number == FEW + 1:
                     told.append(f"       ... {count - LONG:,} operations, all of them in the file")
                 continue
-            answer = say_value(step.got)
-            if step.differs and number == count:
-                answer = f"{answer or 'nothing'}   (expected: {say_value(step.expected) or '-'})"
-            told.append(f"  {number:>3}. {say(step.op):<{room}}   {answer}".rstrip())
+            told.append(f"  {number:>3}. {say(step.op):<{room}}   {step.answer}".rstrip())
             told += [f"       -> {start}" for start in step.starts]
         told += ["", *_wrapped(f"What is wrong: {self.said}.", width)]
         if not self.again:

@@ -12,7 +12,7 @@ from typing import Any
 from ..model.operations import Setting
 from .counterexamples import MANAGER_VARIABLE, Counterexample
 from .managers import UsageError
-from .wording import say, say_value
+from .wording import say
 
 FOLDER = Path("tierproof-counterexamples")
 ALWAYS_SAID = ("slots", "keys", "tiers", "requests")
@@ -33,11 +33,8 @@ def source(found: Counterexample, command: str) -> str:
     name = name_of_test(found)
     steps = []
     for number, step in enumerate(found.shown, 1):
-        answer = say_value(step.got)
-        told = f"{number}. {say(step.op)}" + (f": {answer}" if answer else "")
-        if step.differs:
-            told += f" (expected: {say_value(step.expected) or '-'})"
-        steps += [*_comment(told)]
+        told = f"{number}. {say(step.op)}" + (f": {step.answer}" if step.answer else "")
+        steps += _comment(told)
         steps += [line for start in step.starts for line in _comment(f"   -> {start}")]
         steps.append(f"    {_code(step.op)},")
     header = fill(f"{found.contract}: {found.words}.", 96)

@@ -24,8 +24,8 @@ def write_junit(report: Report, path: Path) -> None:
         _case(suite, f"mutants.{m.set}", m.name, m.seconds, *failed)
     for page in report.pages:
         _case(suite, "pages", page.name, 0.0, *(("failure", page.stale) if page.stale else ()))
-    for reason in report.unreached:
-        _case(suite, "coverage", "everything is reached", 0.0, "error", reason)
+    for doubt in report.doubts:
+        _case(suite, "doubts", doubt[:60], 0.0, "error", doubt)
     for tag, plural in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(plural, str(len(suite.findall(f"testcase/{tag}"))))
     suite.set("tests", str(len(suite)))

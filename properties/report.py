@@ -92,8 +92,8 @@ class Report:
     """Counts and circumstances, one line each, for whoever reads the terminal."""
     conclusion: str = ""
     """The last line of all."""
-    unreached: list[str] = field(default_factory=list)
-    """Reasons for which a green tour would not mean what it should."""
+    doubts: list[str] = field(default_factory=list)
+    """Reasons for which what is green would not mean what it should."""
 
     @property
     def exit(self) -> int:
@@ -102,7 +102,7 @@ class Report:
         survived = any(m.verdict == "survived" for m in self.mutants)
         if "violated" in verdicts or survived or any(p.stale for p in self.pages):
             return VIOLATED
-        return COULD_NOT if "unknown" in verdicts or self.unreached else GOOD
+        return COULD_NOT if "unknown" in verdicts or self.doubts else GOOD
 
     def of(self, contract: str, method: str) -> Result | None:
         """The result of a contract by a method; None where the method does not apply."""

@@ -81,8 +81,8 @@ class Terminal(Console):
             self.print(measures_table(report.measures))
         for line in report.lines:
             self.say(line)
-        for reason in report.unreached:
-            self.say(f"not everything was reached: {reason}", "bold magenta")
+        for doubt in report.doubts:
+            self.say(doubt, "bold magenta")
         for result in report.results:
             if result.says and result.verdict not in ("proved", "holds"):
                 style = STYLES[result.verdict]

@@ -60,6 +60,7 @@ class Stand:
     unproved: tuple[str, ...] = ()
     missing_rules: tuple[str, ...] = ()
     raises: BaseException | None = None
+    differences: tuple[str, ...] = ()
     fates: list[Any] = field(default_factory=list)
     seeds: list[int] = field(default_factory=list)
 
@@ -97,6 +98,12 @@ class Stand:
         found = walk(factory, "runs")
         return SimpleNamespace(examples=examples, operations=9, divergences=found, seconds=0.2)
 
+    def compare(self, rules=RULES):
+        return SimpleNamespace(cases=5, differences=list(self.differences))
+
+    def with_files(self, factory, *, operations, seed):
+        return SimpleNamespace(operations=7, stored=2, loaded=1, divergences=[], seconds=0.1)
+
     def shortest(self, factory, found, *, limit_s=20.0):
         return found
 
@@ -114,6 +121,8 @@ def stand(monkeypatch):
     names = ("retry_on_promotion", "submits_twice", "keeps_claim")
     for name, made in {
         "proof": module(prove=stand.prove),
+        "readings": module(compare=stand.compare),
+        "real_tiers": module(with_files=stand.with_files),
         "tour": module(tour=stand.tour),
         "machine": module(fuzz=stand.fuzz),
         "shortest": module(shortest=stand.shortest),

@@ -148,6 +148,14 @@ def test_what_the_solver_cannot_decide_is_neither_good_nor_a_violation(report, s
     assert data["xml"].findall(".//error")
 
 
+def test_readings_of_the_table_that_differ_leave_everything_in_doubt(report, stand):
+    stand.differences = ("promote then phase: concrete QUEUED, symbolic LOADING",)
+    data = report("prove")
+    assert data["exit"] == 2
+    assert "readings of the table differ: promote then phase" in data["out"]
+    assert data["xml"].findall(".//error")
+
+
 def test_a_contract_without_an_obligation_is_not_proved(report, stand):
     stand.unproved = ("Q1-finish",)
     data = report("prove")
