@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,8 @@ class Shown:
     expected: Any
     got: Any
     starts: tuple[str, ...] = ()
+    wrong: bool = False
+    """Is this where the contract is broken?"""
 
     @property
     def answer(self) -> str:
@@ -50,7 +52,7 @@ class Shown:
         A difference need not lie in the answer: tiers may have been asked in the wrong order, say.
         """
         given, expected = say_value(self.got), say_value(self.expected)
-        if given == expected:
+        if not self.wrong:
             return given
         if ANSWERED & {given, expected} or isinstance(self.op, PrepareStore):
             return f"{given or 'nothing'}   (expected: {expected or 'nothing'})"
@@ -145,7 +147,7 @@ def replay(
         try:
             outcome = lockstep.do(op)
         except Divergence as divergence:
-            told.append(Shown(op, divergence.expected, divergence.got))
+            told.append(Shown(op, divergence.expected, divergence.got, wrong=True))
             return told, divergence
         starts = [say_submitted(job) for job in outcome.submitted]
         starts += [f"operation {n}" for n in outcome.state.operations if n not in known]
@@ -160,6 +162,7 @@ def of_found(chosen: Chosen, found: Found, methods: Sequence[str]) -> Counterexa
     again = second is not None and second.contract == first.contract
     if not again:
         shown = [Shown(op, expected, got) for op, expected, got in first.shown]
+        shown[-1] = replace(shown[-1], wrong=True)
     return Counterexample(
         first.contract,
         chosen.spec,

@@ -6,22 +6,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..model.operations import Setting
+from ..model.operations import Operation, Setting, StepEnd
 from .counterexamples import replay
 from .driver import Factory
 from .found import Found
 from .lockstep import Divergence
 from .wording import plain
 
+History = tuple[Operation, ...]
+
 
 def plainest(factory: Factory, found: Found) -> Found:
     """The same history in the plainest surroundings in which it still breaks the contract."""
     named = str([op.args() for op in found.history])
-    for setting in _plainer(found.setting):
-        if any(k not in setting.keys for k in found.setting.keys if repr(k) in named):
+    needed = [key for key in found.setting.keys if repr(key) in named]
+    for setting, history in _plainer(found.setting, found.history):
+        if any(key not in setting.keys for key in needed):
             continue  # a world without the very key would be another one
         try:
-            _, divergence = replay(factory, setting, found.history)
+            _, divergence = replay(factory, setting, history)
         except Exception:  # history or manager name what is no longer there
             continue
         if divergence is not None and _seen(divergence) == _seen(found.divergence):
@@ -39,7 +42,16 @@ def _seen(divergence: Divergence) -> tuple[Any, ...]:
     )
 
 
-def _plainer(setting: Setting) -> Iterator[Setting]:
+def _plainer(setting: Setting, history: History) -> Iterator[tuple[Setting, History]]:
+    """Without one of the things that there are, and with steps at which nothing is scheduled."""
+    for plainer in _plainer_settings(setting):
+        yield plainer, history
+    for i, op in enumerate(history):
+        if isinstance(op, StepEnd) and op.scheduled:
+            yield setting, (*history[:i], StepEnd(), *history[i + 1 :])
+
+
+def _plainer_settings(setting: Setting) -> Iterator[Setting]:
     """Settings without one of the things that this one has."""
 
     def without(things: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:

@@ -201,10 +201,10 @@ def test_surroundings_that_do_not_matter_are_left_out(mine):
         ),
         requests=(RequestSetting("r0", only=("t1",)), RequestSetting("r1")),
     )
-    history = (ops.Lookup("k0", "r0"),)
+    history = (ops.StepEnd(("r0",)), ops.Lookup("k0", "r0"))
     _, divergence = replay(chosen.factory, crowded, history)
     assert divergence is not None
     found = plainest(chosen.factory, Found(crowded, divergence, "tour"))
-    assert found.history == history
+    assert found.history == (ops.StepEnd(), ops.Lookup("k0", "r0"))
     assert found.divergence.expected == "HIT_PENDING"
     assert found.setting == Setting(slots=1, tiers=(TierSetting("t1", has=("k0",)),))
