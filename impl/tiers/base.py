@@ -14,6 +14,30 @@ from typing import Protocol, runtime_checkable
 
 from ..arena import Arena
 
+CONTRACTS = (
+    "T1-nonblocking",
+    "T2-one-report",
+    "T3-bytes",
+    "T4-visible",
+    "T5-withdraw",
+    "T6-own-arguments",
+    "T7-bounded",
+    "T8-drain",
+    "T9-raises",
+    "T10-restart",
+    "T11-shared",
+    "D1-bytes",
+    "D2-isolation",
+)
+"""The contracts of a tier. One that does not keep them all names those it does in `claims`."""
+
+
+def claims_all_but(*others: str) -> frozenset[str]:
+    """The ids of all contracts but these."""
+    assert set(others) <= set(CONTRACTS), "no such contract"
+    return frozenset(CONTRACTS) - set(others)
+
+
 Key = Hashable
 """A block's content address. Anything hashable serves the manager; persistent tiers take
 `tierproof.BlockKey` or `bytes`."""

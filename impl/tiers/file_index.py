@@ -21,22 +21,28 @@ _ABSENT = 262_144
 
 
 class Entry:
-    """A file believed to be there: its size in bytes, recency in nanoseconds, and folder."""
+    """A file believed to be there: its size in bytes, recency in nanoseconds, and folder.
 
-    __slots__ = ("size", "space", "stamp", "trust")
+    `checked` is when that was last seen, in seconds of the index's clock.
+    """
 
-    def __init__(self, size: int, stamp: int, space: str, trust: int) -> None:
+    __slots__ = ("checked", "size", "space", "stamp", "trust")
+
+    def __init__(self, size: int, stamp: int, space: str, trust: int, checked: float) -> None:
         self.size = size
         self.stamp = stamp
         self.space = space
         self.trust = trust
+        self.checked = checked
 
 
 class FileIndex:
     """Claims by digest, oldest first. Safe to use from several threads; never does I/O.
 
     `size` is what a block's file must have. With `shared` a block that is not listed is asked for,
-    and an "absent" is believed for `absent_seconds` after it was first told.
+    and an "absent" is believed for `absent_seconds` after it was first told. A "present" is
+    believed for `present_seconds`: a server may evict what nobody here has deleted; None: until
+    somebody finds it gone.
     """
 
     def __init__(
@@ -47,7 +53,9 @@ class FileIndex:
         shared: bool,
         absent_seconds: float,
         clock: Callable[[], float],
+        present_seconds: float | None = None,
     ) -> None:
+        self._present_seconds = float("inf") if present_seconds is None else present_seconds
         self._size = size
         self._space = space
         self._shared = shared
@@ -78,7 +86,7 @@ class FileIndex:
         with self._lock:
             entry = self._entries.get(digest)
             hidden = digest in self._hidden
-            if entry is not None and entry.trust == self._trust and entry.size == self._size:
+            if entry is not None and self._believed_present(entry):
                 if hidden:
                     return Claim.ABSENT, False
                 self._entries.move_to_end(digest)
@@ -106,6 +114,13 @@ class FileIndex:
                 if self._asked.get(digest) == token:
                     taken.append((digest, token))
             return taken, bool(self._questions)
+
+    def _believed_present(self, entry: Entry) -> bool:
+        return (
+            entry.trust == self._trust
+            and entry.size == self._size
+            and self._clock() - entry.checked < self._present_seconds
+        )
 
     def _believed_absent(self, digest: bytes) -> bool:
         if digest not in self._absent:
@@ -189,6 +204,7 @@ class FileIndex:
         with self._lock:
             if (entry := self._entries.get(digest)) is not None:
                 entry.stamp = stamp
+                entry.checked = self._clock()
                 self._entries.move_to_end(digest)
 
     def landed(self, digest: bytes, size: int, stamp: int) -> None:
@@ -214,6 +230,7 @@ class FileIndex:
                 return False
             self._suspect.discard(digest)
             self._entries[digest].trust = self._trust
+            self._entries[digest].checked = self._clock()
             return True
 
     # --- the whole folder ---
@@ -262,7 +279,7 @@ class FileIndex:
         for block in sorted(found, key=lambda block: block.stamp):
             entry = known.get(block.digest)
             if entry is None:
-                entry = Entry(block.size, block.stamp, block.space, trust)
+                entry = Entry(block.size, block.stamp, block.space, trust, self._clock())
             listed[block.digest] = entry
         with self._lock:
             changed = self._journal or set()
@@ -317,7 +334,7 @@ class FileIndex:
 
     def _put(self, digest: bytes, size: int, stamp: int, space: str) -> None:
         self._drop(digest)
-        self._entries[digest] = Entry(size, stamp, space, self._trust)
+        self._entries[digest] = Entry(size, stamp, space, self._trust, self._clock())
         self._used += size
 
     def _drop(self, digest: bytes) -> bool:

@@ -47,6 +47,10 @@ class FileIO:
         """Set a file's length in bytes."""
         os.ftruncate(fd, length)
 
+    def fallocate(self, fd: int, length: int) -> None:
+        """Take `length` bytes of disk for a file, which then has that length."""
+        os.posix_fallocate(fd, 0, length)
+
     def fstat(self, fd: int) -> os.stat_result:
         """What an open file is."""
         return os.fstat(fd)

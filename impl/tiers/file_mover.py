@@ -150,7 +150,7 @@ class FileMover:
             return False
         return bool(good) and self._index.cleared_of_suspicion(digest)
 
-    def list_folder(self) -> None:
+    def list_blocks(self) -> None:
         """Sweep what dead writers left and list what is there."""
         try:
             self._capacity.list_folder(self._space)
@@ -170,6 +170,11 @@ class FileMover:
             return False
         self._trouble.worked("clear")
         return True
+
+    def close(self, stopped: bool) -> None:
+        """Give up the folder; a thread that is stuck in a call keeps its lock."""
+        if stopped:
+            self._folder.close()
 
     # --- parts ---
 

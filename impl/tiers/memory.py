@@ -11,7 +11,17 @@ from collections.abc import Collection, Sequence
 
 from ..arena import Arena
 from ..errors import ConfigError
-from .base import Claim, JobReport, Key, LoadJob, Poll, RequestInfo, StoreJob, StorePolicy
+from .base import (
+    Claim,
+    JobReport,
+    Key,
+    LoadJob,
+    Poll,
+    RequestInfo,
+    StoreJob,
+    StorePolicy,
+    claims_all_but,
+)
 
 
 class MemoryTier:
@@ -26,6 +36,8 @@ class MemoryTier:
     Raises:
         ConfigError: the capacity is not a whole number of at least 1.
     """
+
+    claims = claims_all_but("T10-restart", "T11-shared")
 
     def __init__(self, name: str = "memory", *, capacity_blocks: int | None = None) -> None:
         if capacity_blocks is not None and (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tierproof.impl.errors import CorruptBlockError
-from tierproof.impl.tiers import file_index, files
+from tierproof.impl.tiers import block_tier, file_index
 from tierproof.impl.tiers.base import Claim
 from tierproof.impl.tiers.block_file import (
     Label,
@@ -279,7 +279,7 @@ def test_t3_a_file_cut_between_two_reads_is_corrupt(tmp_path: Path) -> None:
 def test_names_are_remembered_in_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_DIGESTS", 2)
+    monkeypatch.setattr(block_tier, "_DIGESTS", 2)
     with file_rig(tmp_path) as rig:
         assert rig.store(*KEYS) == rig.load(*KEYS) == set(KEYS)
         assert len(rig.tier._digests) <= 2
@@ -288,7 +288,7 @@ def test_names_are_remembered_in_bounded_memory(
 def test_suspects_are_verified_in_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_SUSPECTS", 1)
+    monkeypatch.setattr(block_tier, "_SUSPECTS", 1)
     now = [0.0]
     io = Faults()
     with file_rig(tmp_path, io=io, clock=lambda: now[0]) as rig:

@@ -1,0 +1,80 @@
+"""`kill -9` of writing processes, both file layouts, with a restart that verifies: `T3`, `T10`."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tierproof.impl.tiers.base import Tier
+from tierproof.impl.tiers.block_file import file_bytes
+from tierproof.impl.tiers.files import FileTier
+from tierproof.impl.tiers.slab import SlabTier
+from tierproof.impl.tiers.slab_file import file_length
+from tierproof.properties.tier_rig import TierRig
+from tierproof.properties.tier_writer import KEYS, Writer, key_of
+
+SIZE = 16384
+
+
+def a_tier(*, layout: str, blocks: int, block_bytes: int, root: Path, namespace: str) -> Tier:
+    if layout == "files":
+        capacity = blocks * file_bytes(block_bytes)
+        return FileTier(root, namespace=namespace, capacity_bytes=capacity, threads=3)
+    capacity = file_length(blocks, block_bytes)
+    return SlabTier(root, namespace=namespace, capacity_bytes=capacity, threads=3)
+
+
+def kill_and_verify(root: Path, layout: str, kills: int) -> None:
+    """Kill a writer again and again in one folder; every restart finds whole blocks only.
+
+    With room for all keys, what was reported stored must be found; with less, whole or absent.
+    """
+    rng = random.Random(layout)
+    for blocks in (KEYS + 8, KEYS // 2):
+        factory = partial(a_tier, layout=layout, blocks=blocks)
+        folder = root / str(blocks)
+        stored: set[int] = set()
+        for seed in range(kills // 2):
+            with Writer(
+                factory, block_bytes=SIZE, root=folder, namespace="kills", seed=seed
+            ) as writer:
+                writer.listen(until=rng.randrange(1, 12))
+                writer.kill()
+                stored.update(writer.landed)
+                assert writer.said is None, writer.said
+            rig = TierRig(
+                factory(block_bytes=SIZE, root=folder, namespace="kills"),
+                slots=KEYS,
+                block_bytes=SIZE,
+            )
+            keys = [key_of(number) for number in range(KEYS)]
+            claimed = rig.present(keys)
+            landed = rig.load(*keys)  # compares every byte
+            assert landed == claimed, "a claimed block could not be loaded"
+            assert rig.tier.counters["corrupt"] == 0, "a torn block was claimed"  # type: ignore[attr-defined]
+            if blocks > KEYS:
+                assert landed >= {key_of(number) for number in stored}, "a reported block is lost"
+            else:
+                assert len(landed) <= blocks
+            if rng.random() < 0.1:  # now and then the survivor writes, too
+                assert rig.store(key_of(0)) == {key_of(0)}
+                stored.add(0)
+            rig.close()
+
+
+@pytest.mark.parametrize("layout", ["files", "slab"])
+def test_50_killed_writers_lose_nothing_reported_and_leave_nothing_torn(
+    tmp_path: Path, layout: str
+) -> None:
+    kill_and_verify(tmp_path, layout, 50)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("layout", ["files", "slab"])
+def test_1000_killed_writers_lose_nothing_reported_and_leave_nothing_torn(
+    tmp_path: Path, layout: str
+) -> None:
+    kill_and_verify(tmp_path, layout, 1000)
