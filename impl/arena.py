@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 
 from .errors import ConfigError
@@ -35,10 +36,9 @@ class Arena:
                 "choose fewer slots"
             ) from error
         if size >= _HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
-            try:
+            # a kernel without transparent huge pages is slower, not wrong
+            with contextlib.suppress(OSError):
                 self._map.madvise(mmap.MADV_HUGEPAGE)
-            except OSError:  # a kernel without transparent huge pages: slower, not wrong
-                pass
         self._view: memoryview | None = memoryview(self._map)[:size]
 
     @property
@@ -69,7 +69,6 @@ class Arena:
         if self._view is not None:
             self._view.release()
             self._view = None
-            try:
+            # where somebody still holds a row, the map goes when the row does
+            with contextlib.suppress(BufferError):
                 self._map.close()
-            except BufferError:  # somebody still holds a row: the map goes when the row does
-                pass

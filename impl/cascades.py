@@ -88,14 +88,14 @@ class Cascades:
     def _offer_now(self, secondary: Secondary, blocks: Sequence[Block], request: Request) -> None:
         """Offer what can start as one job; the rest is due."""
         sending, cascading = self._primary.sending, secondary.cascading
-        berths, withheld = self._primary.berths_left(), self._withheld(secondary)
+        berths = self._primary.berths_left()
+        turns = 0 if self._withheld(secondary) else self._turns_left(secondary)
         starting = []
         for block in blocks:
-            may_start = not withheld and block.key not in cascading
-            if may_start and block in sending:
-                starting.append(block)
-            elif may_start and berths:
-                berths -= 1
+            shares = block in sending
+            if turns > 0 and block.key not in cascading and (shares or berths):
+                turns -= 1
+                berths -= not shares
                 starting.append(block)
             else:
                 secondary.due[block] = Owed(request, next(self._ages))
@@ -108,6 +108,14 @@ class Cascades:
             return True
         running = secondary.cascading.get(block.key)
         return running is not None and not running.stale
+
+    def _turns_left(self, secondary: Secondary) -> int:
+        """How many more blocks may be on their way to this tier: each other tier keeps a berth.
+
+        Otherwise a slow tier would in time hold every berth, and a fast one get nothing.
+        """
+        part = max(1, self._primary.berths - (len(self._secondaries) - 1))
+        return part - secondary.sending
 
     def _withheld(self, secondary: Secondary) -> bool:
         """Whether the tier gets nothing new: a store of it is overdue, or it has become slow."""
@@ -127,8 +135,11 @@ class Cascades:
 
     def _startable(self, secondary: Secondary) -> list[tuple[Block, Owed]]:
         """The due cascades that start now, oldest first, their slots pinned."""
-        starting = []
+        starting: list[tuple[Block, Owed]] = []
+        turns = self._turns_left(secondary)
         for block, owed in self._with_berth(secondary):
+            if len(starting) >= turns:
+                break
             if owed.not_in_step < self._step.number and block.key not in secondary.cascading:
                 self._primary.pin_to_send((block,))
                 starting.append((block, owed))
@@ -157,7 +168,9 @@ class Cascades:
         not allow it, a store of the tier is overdue, or the tier would not take it."""
         primary = self._primary
         new = sum(block not in primary.sending for block in blocks)
-        if new > primary.berths_left() or self._withheld(secondary):
+        if new > primary.berths_left() or len(blocks) > self._turns_left(secondary):
+            return None
+        if self._withheld(secondary):
             return None
         primary.pin_to_send(blocks)
         job_id = self._send(secondary, blocks, request, None)
@@ -173,6 +186,7 @@ class Cascades:
         """Submit one store job for blocks that are pinned. `owed` is None for an external send."""
         kept = {block.key: block for block in blocks}
         job = Send(next(self._job_ids), secondary, request, kept, self._step.now, owed)
+        secondary.sending += len(kept)
         if owed is not None:
             secondary.cascading.update(dict.fromkeys(kept, job))
         refused = secondary.submit_store(
@@ -224,6 +238,7 @@ class Cascades:
         if job.owed is not None:
             for block in blocks:
                 del job.secondary.cascading[block.key]
+        job.secondary.sending -= len(blocks)
         self._primary.unpin_sent(blocks)
         return blocks
 

@@ -43,6 +43,7 @@ class Secondary:
         "pressed",
         "pressed_in_step",
         "retracted",
+        "sending",
         "sends",
         "slow",
         "tier",
@@ -60,6 +61,8 @@ class Secondary:
         """Store jobs in flight, oldest first."""
         self.cascading: dict[Key, Send] = {}
         """Keys of cascades in flight, those from before a reset included."""
+        self.sending = 0
+        """Blocks on their way to it: cascades and external sends, stale ones included."""
         self.due: dict[Block, Owed] = {}
         """Cascades to offer (again), oldest first."""
         self.retracted: set[Key] = set()

@@ -133,14 +133,26 @@ class Jobs:
         starting: list[str] = []
         if self._overdue(tier):
             return starting
-        berths = self._berths_left()
+        berths, turns = self._berths_left(), self._turns_left(tier)
         for key in keys:
             slot = self.world.links["slot_of"][key]
             shares = self.world.word("cascading", {"slot": slot}, {}) == "SOME"
-            if not self.world.copies(key, tier) and (shares or berths > 0):
+            if turns > 0 and not self.world.copies(key, tier) and (shares or berths > 0):
                 starting.append(key)
                 berths -= not shares
+                turns -= 1
         return starting
+
+    def _turns_left(self, tier: str) -> int:
+        """How many more blocks may be on their way to this tier: each other tier keeps a berth.
+
+        Otherwise a slow tier would in time hold every berth, and a fast one get nothing (B63).
+        """
+        limits, to = self.world.limits, self.world.links["to"]
+        part = max(1, limits.berths - (len(limits.tiers) - 1))
+        running = self.world.running()
+        mine = [x for x in running if self.world.get("kind", x) in CASCADES and to[x] == tier]
+        return part - len(mine)
 
     def _offer(self, tier: str, keys: Sequence[str], request: str) -> None:
         """Offer what can start now as one job; the rest stays due."""
@@ -204,7 +216,9 @@ class Jobs:
         for key in keys:
             slot = self.world.links["slot_of"][key]
             fresh += self.world.word("cascading", {"slot": slot}, {}) == "NONE"
-        if fresh > self._berths_left() or self._overdue(tier):
+        if fresh > self._berths_left() or len(keys) > self._turns_left(tier):
+            return None
+        if self._overdue(tier):
             return None
         number, accepted = self._submit("EXPORT", tier, request, keys)
         refused = (tier, "refuse stores") in self.state.moods

@@ -170,7 +170,9 @@ class Working(Jobs):
             chosen = self.fire("lookup", said, key=key, asker=request, tier=tier)
         if chosen.answer in ("HIT", "HIT_PENDING"):
             self.state.probes = {
-                p: since for p, since in self.state.probes.items() if p[:2] != (request, key)
+                p: since
+                for p, since in self.state.probes.items()
+                if p[:2] != (request, key) or since is None  # a timeout is for good
             }
         assert chosen.answer is not None
         return chosen.answer, chosen.reason

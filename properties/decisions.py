@@ -52,6 +52,11 @@ DECISIONS: tuple[tuple[str, str], ...] = (
         "wins. Again before an eviction could be decided, and then before the tiers are asked.",
     ),
     (
+        "What one tier may take of the cascade share",
+        "As many blocks as leave a berth to each other tier, and at least one: a slow tier that in "
+        "time held every berth would keep the others from getting anything.",
+    ),
+    (
         "How long a HIT is a promise",
         "For one request until it loads the block or ends; for all until the next prepare_store"
         " begins, also one that returns None, a reset, or the end of the step.",

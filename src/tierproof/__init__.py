@@ -4,13 +4,18 @@ The names below are imported when they are first used, so that `import tierproof
 the pytest plugin can load before coverage starts.
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+# A library is silent until its user says where messages go.
+logging.getLogger("tierproof").addHandler(logging.NullHandler())
+
 if TYPE_CHECKING:
     from tierproof.impl.arena import Arena
+    from tierproof.impl.config import ManagerConfig
     from tierproof.impl.errors import (
         ConfigError,
         ContractViolation,
@@ -32,6 +37,7 @@ __all__ = [
     "CorruptBlockError",
     "FileTier",
     "LookupResult",
+    "ManagerConfig",
     "MemoryTier",
     "MissReason",
     "TierError",
@@ -48,6 +54,7 @@ _HOME = {
     "CorruptBlockError": "tierproof.impl.errors",
     "FileTier": "tierproof.impl.tiers.files",
     "LookupResult": "tierproof.impl.vocabulary",
+    "ManagerConfig": "tierproof.impl.config",
     "MemoryTier": "tierproof.impl.tiers.memory",
     "MissReason": "tierproof.impl.vocabulary",
     "TierError": "tierproof.impl.errors",

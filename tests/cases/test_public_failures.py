@@ -546,12 +546,7 @@ def test_B63_a_slow_tier_pins_its_share_and_no_more():
     assert not set(rig.tier.kept) & {f"k{tick}" for tick in range(2, 92)}, "dropped, not stored"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the share of cascades is one for all tiers: a slow tier that holds all of it keeps the "
-    "others from getting blocks; 01-semantics.md does not divide it",
-)
-def test_gap_B63_a_fast_tier_still_gets_all_beside_a_slow_one():
+def test_B63_a_fast_tier_still_gets_all_beside_a_slow_one():
     rig = Rig(slots=8, tiers=[ScriptedTier("slow"), ScriptedTier("fast")])
     request = rig.request()
     for tick in range(100):

@@ -16,7 +16,7 @@ def sent(tier: ScriptedTier) -> list[tuple[object, ...]]:
 
 
 def test_a_stored_block_is_offered_to_every_tier_as_one_job_that_pins_it():
-    rig = Rig(slots=8, tiers=2)
+    rig = Rig(slots=12, tiers=2)
     request = rig.request()
     rig.store(request, "a", "b")
     for tier in rig.tiers:
@@ -167,20 +167,20 @@ def test_cascades_pin_no_more_than_their_share_and_the_rest_stays_due():
 
 
 def test_a_slot_that_cascades_already_needs_no_second_berth():
-    rig = Rig(slots=8, tiers=2)
+    rig = Rig(slots=16, tiers=2)  # four berths, of which each tier may fill three
     slow, other = rig.tiers
     slow.raises["submit_store"] = OSError()
     request = rig.request()
     rig.store(request, "a", "b", "c")
-    assert (sent(other), rig.probe.cascading_slots()) == ([("a", "b")], 2)
+    assert (sent(other), rig.probe.cascading_slots()) == ([("a", "b", "c")], 3)
     slow.raises.clear()
     rig.step()
-    assert sent(slow) == [("a", "b"), ("a", "b")], "c has no berth, a and b share"
-    assert (rig.probe.pins("a"), rig.probe.cascading_slots()) == (2, 2)
+    assert sent(slow) == [("a", "b", "c"), ("a", "b", "c")], "they share, no slot more is pinned"
+    assert (rig.probe.pins("a"), rig.probe.cascading_slots()) == (2, 3)
 
 
 def test_when_the_share_is_used_up_in_the_middle_the_blocks_being_sent_elsewhere_still_start():
-    rig = Rig(slots=12, tiers=2, reoffers=20)  # three berths
+    rig = Rig(slots=16, tiers=2, reoffers=20)  # four berths, of which each tier may fill three
     slow, other = rig.tiers
     slow.raises["submit_store"] = OSError()
     request = rig.request()
@@ -191,7 +191,8 @@ def test_when_the_share_is_used_up_in_the_middle_the_blocks_being_sent_elsewhere
         rig.step()
         rig.step()
     rig.store(request, "d")
-    assert rig.probe.cascading_slots() == 2, "b and d are being sent to the other tier"
+    rig.store(request, "e")
+    assert rig.probe.cascading_slots() == 3, "b, d and e are being sent to the other tier"
     slow.raises.clear()
     rig.step()
     assert sent(slow)[-1] == ("a", "b", "d"), "a took the last berth, b and d need none, c waits"

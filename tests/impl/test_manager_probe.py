@@ -16,7 +16,7 @@ from .support import Rig, ScriptedTier
 def busy() -> Rig:
     """A manager with something of everything: every phase, pins, waits, probes, dues, ends."""
     tiers = [ScriptedTier("whole", policy=StorePolicy.WHOLE_REQUEST), ScriptedTier("plain")]
-    rig = Rig(slots=24, tiers=tiers, cascade_share=0.1, lease=100.0)
+    rig = Rig(slots=24, tiers=tiers, cascade_share=0.15, lease=100.0)
     one, two, three = rig.request("one"), rig.request("two"), rig.request("three", "plain")
     rig.store(one, "old1", "old2")
     rig.manager.prepare_load(["old1"], one)
