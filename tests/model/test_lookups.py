@@ -174,7 +174,19 @@ def test_a_probe_times_out_for_its_tier_key_and_request_alone():
     assert h.lookup("k1") == RETRY
     assert h.lookup(request="r1") == PENDING
     assert h.lookup() == PENDING, "what another request has begun is shared"
-    assert ("r0", "k0", "t0") not in h.state.probes
+
+
+def test_a_probe_that_timed_out_is_not_taken_up_again_after_the_block_was_promised():
+    h = History(tiers=(T("t0", undecided=("k0",)),), requests=(R("r0"), R("r1")))
+    h.lookup()
+    h.pass_time(5)
+    assert h.reason() == "PROBE_TIMEOUT"
+    says(h, "t0", "PRESENT")
+    h.lookup(request="r1")
+    assert h.lookup() == PENDING
+    for request in ("r0", "r1"):
+        h.do(ops.Withdraw(("k0",), request))
+    assert h.reason() == "PROBE_TIMEOUT"
 
 
 def test_a_probe_is_asked_once_more_at_its_deadline():

@@ -37,6 +37,10 @@ PEER = Setting(
     tiers=(TierSetting("t0"), TierSetting("t1", has=("k0",))),
     requests=(RequestSetting("r0"), RequestSetting("x0", external_of="t0")),
 )
+# Tier t0, which serves the peer, has the block; what r0 offers is copied to t1 only.
+BESIDE = replace(
+    PEER, tiers=(TierSetting("t0", has=("k0",)), TierSetting("t1", whole_request=True))
+)
 
 K0 = ("k0",)
 ask, ask_too = ops.Lookup("k0", "r0"), ops.Lookup("k0", "r1")
@@ -120,7 +124,7 @@ SHORTEST: dict[str, tuple[Setting, tuple[ops.Operation, ...]]] = {
         PEER,
         (ask, step, lands(1), step, send, lands(2), step),
     ),
-    "export_leaves": (PEER, (offer, stored, send, step, lands(4), step)),
+    "export_leaves": (BESIDE, (ask, step, lands(1), offer, send, step, lands(4), step)),
     "last_one_out": (EMPTY, (offer, stored, reset, step, lands(2), step)),
     "late_read_leaves": (EMPTY, (offer, stored, read, reset, ops.CompleteLoad(3))),
     "late_cascade_leaves_readers": (EMPTY, (offer, stored, read, reset, step, lands(2), step)),
@@ -132,7 +136,7 @@ SHORTEST: dict[str, tuple[Setting, tuple[ops.Operation, ...]]] = {
     "copy_takes_berth": (EMPTY, (offer, stored)),
     "copy_shares_berth": (COPIED, (offer, stored)),
     "export_takes_berth": (PEER, (ask, step, lands(1), step, send)),
-    "export_shares_berth": (PEER, (offer, stored, send)),
+    "export_shares_berth": (BESIDE, (ask, step, lands(1), offer, send)),
     "copied": (EMPTY, (offer, stored, step, lands(2), step)),
     "copied_again_later": (EMPTY, (offer, stored, step, fails(2), step)),
     "copying_given_up": (NO_SECOND_TRY, (offer, unable, stored)),

@@ -74,7 +74,7 @@ def cascades(h: History) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def test_a_newly_stored_batch_is_one_job_for_each_tier_in_the_order_offered():
-    h = History(slots=8, keys=FOUR, tiers=(T("t0"), T("t1")))
+    h = History(slots=16, keys=FOUR, tiers=(T("t0"), T("t1")))
     h.store("k1", "k0")
     assert cascades(h) == [("t0", ("k1", "k0")), ("t1", ("k1", "k0"))]
     assert h.berths == 2, "copies of one block share a berth"
@@ -150,6 +150,16 @@ def test_a_tier_that_refused_gets_no_more_while_its_copies_run():
     h.land("CASCADE")
     h.end()
     assert cascades(h) == [("t0", ("k1",))]
+
+
+def test_a_tier_leaves_a_berth_to_each_other_tier():
+    h = History(slots=8, keys=FOUR, tiers=(T("t0"), T("t1")))
+    h.store("k0")
+    h.land("CASCADE", "t1")
+    h.notice()
+    h.store("k1")
+    assert cascades(h) == [("t1", ("k1",))], "t0 still copies k0, so t1's berth is not its own"
+    assert h.cascade("k1", "t0") == "DUE"
 
 
 def test_an_evicted_block_takes_its_due_copies_with_it():
@@ -303,14 +313,18 @@ def test_a_peers_lookup_may_start_a_promotion_and_its_send_pins_the_blocks():
     assert h.cascade() == "NONE", "what is sent to a peer says nothing of what the tier keeps"
 
 
-def test_sends_count_as_cascades():
+def test_sends_and_copies_share_the_berths():
     h = peer(slots=7, tiers=(T("t0"),))
     h.store("k0")
     h.land("CASCADE")
     h.notice()
+    assert send(h, "k0") is not None
     h.store("k1")
-    assert send(h, "k0") is None, "the copy of k1 has the only berth"
-    assert send(h, "k1") is not None, "a slot that is copied already takes no other berth"
+    assert cascades(h) == [], "the send of k0 has the only berth"
+    assert send(h, "k1") is None
+    h.land("EXPORT")
+    h.notice()
+    assert cascades(h) == [("t0", ("k1",))]
 
 
 @pytest.mark.parametrize("mood", ["refuse stores", "raise on submit"])
@@ -327,7 +341,7 @@ def test_a_send_that_the_tier_does_not_take_pins_nothing(mood):
 
 
 def test_a_send_to_a_tier_with_an_overdue_copy_has_to_wait():
-    h = peer(slots=8)
+    h = peer(slots=16)
     h.store("k0")
     h.pass_time()
     h.end()
