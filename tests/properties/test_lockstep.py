@@ -251,7 +251,7 @@ def lying(**lies: object) -> type[Manager]:
 
 
 FAILS = ops.Report(1, ())
-PEER = replace(EMPTY, requests=(RequestSetting("r0"), RequestSetting("x0", external_of="t0")))
+PEER = replace(HAS, requests=(RequestSetting("r0"), RequestSetting("x0", external_of="t0")))
 raises = ops.Mood("t0", "raise on lookup")
 refuses = ops.Mood("t0", "refuse stores")
 calm = ops.Mood("t0", "refuse stores", on=False)
@@ -478,7 +478,7 @@ BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]
         "P2-room-for-stores",
         StingyPeer,
         PEER,
-        (offer, stored, ops.Send(K0, "x0")),
+        (ask, step, lands, step, ops.Send(K0, "x0")),
         "send answered None",
     ),
     "work that is not told": (
