@@ -44,6 +44,7 @@ class Writer:
         seed: int = 0,
         rounds: int | None = None,
     ) -> None:
+        # A fork of this process would inherit its threads' locks and its files' locks.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])
         here, there = context.Pipe(duplex=False)
@@ -59,6 +60,11 @@ class Writer:
         """Numbers of the keys whose store was reported, as they came."""
         self.said: str | None = None
         """How it ended: "" well, else what was wrong; None when it was killed."""
+        try:
+            here.recv()
+        except EOFError as error:
+            self.process.join()
+            raise RuntimeError("the writing process could not build its tier") from error
 
     def listen(self, until: int | None = None) -> None:
         """Hear what landed, until there are so many different ones or the process has ended."""

@@ -31,8 +31,9 @@ from .file_io import PAGE, FileIO, page_buffer, read_exactly, write_exactly
 MAGIC = b"TPBLOCK\0"
 VERSION = 1
 HEADER_BYTES = PAGE
+SHORT_HEADER = 128
+"""Bytes of a header that needs no alignment: the same fields, then zeros, then its checksum."""
 _FIELDS = struct.Struct("<8sIIQ32s32s16s")
-_CHECKED = HEADER_BYTES - 16
 _PIECE = 1 << 20
 
 
@@ -43,20 +44,20 @@ def file_bytes(block_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What the header of a block's file must say."""
+    """What a block's header must say: of a page for files, of `SHORT_HEADER` bytes elsewhere."""
 
     digest: bytes
     fingerprint: bytes
     block_bytes: int
 
     def header(self, payload: memoryview, page: memoryview) -> None:
-        """Write the header for `payload` into `page`, which is HEADER_BYTES long."""
-        page[:] = bytes(HEADER_BYTES)
+        """Fill `page` with the header for `payload`."""
+        page[:] = bytes(page.nbytes)
         checksum = xxh3_128_digest(payload)
         _FIELDS.pack_into(
             page, 0, MAGIC, VERSION, 0, self.block_bytes, self.digest, self.fingerprint, checksum
         )
-        page[_CHECKED:] = xxh3_128_digest(page[:_CHECKED])
+        page[-16:] = xxh3_128_digest(page[:-16])
 
     def check_header(self, page: memoryview) -> bytes:
         """The payload's checksum, if `page` is this block's header.
@@ -67,7 +68,7 @@ class Label:
         magic, version, zero, length, digest, space, checksum = _FIELDS.unpack_from(page)
         if magic != MAGIC:
             raise CorruptBlockError("no block: the magic number is wrong")
-        if xxh3_128_digest(page[:_CHECKED]) != page[_CHECKED:]:
+        if xxh3_128_digest(page[:-16]) != page[-16:]:
             raise CorruptBlockError("the header's checksum is wrong")
         if version != VERSION or zero != 0:
             raise CorruptBlockError(f"a block of format {version}, not {VERSION}")

@@ -8,23 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tierproof.impl.tiers.base import Tier
-from tierproof.impl.tiers.block_file import file_bytes
-from tierproof.impl.tiers.files import FileTier
-from tierproof.impl.tiers.slab import SlabTier
-from tierproof.impl.tiers.slab_file import file_length
+from tierproof.properties import tier_factories
 from tierproof.properties.tier_rig import TierRig
 from tierproof.properties.tier_writer import KEYS, Writer, key_of
 
 SIZE = 16384
-
-
-def a_tier(*, layout: str, blocks: int, block_bytes: int, root: Path, namespace: str) -> Tier:
-    if layout == "files":
-        capacity = blocks * file_bytes(block_bytes)
-        return FileTier(root, namespace=namespace, capacity_bytes=capacity, threads=3)
-    capacity = file_length(blocks, block_bytes)
-    return SlabTier(root, namespace=namespace, capacity_bytes=capacity, threads=3)
 
 
 def kill_and_verify(root: Path, layout: str, kills: int) -> None:
@@ -34,15 +22,17 @@ def kill_and_verify(root: Path, layout: str, kills: int) -> None:
     """
     rng = random.Random(layout)
     for blocks in (KEYS + 8, KEYS // 2):
-        factory = partial(a_tier, layout=layout, blocks=blocks)
+        factory = partial(getattr(tier_factories, layout), blocks=blocks)
         folder = root / str(blocks)
         stored: set[int] = set()
         for seed in range(kills // 2):
             with Writer(
                 factory, block_bytes=SIZE, root=folder, namespace="kills", seed=seed
             ) as writer:
-                writer.listen(until=rng.randrange(1, 12))
+                enough = rng.randrange(1, 12)
+                writer.listen(until=enough)
                 writer.kill()
+                assert len(set(writer.landed)) >= enough, writer.said
                 stored.update(writer.landed)
                 assert writer.said is None, writer.said
             rig = TierRig(

@@ -1,0 +1,202 @@
+"""Blocks on a Redis or Valkey server, by either of the two client libraries.
+
+    tierproof:<fingerprint>:<digest>        the header; written last, so a block is whole
+    tierproof:<fingerprint>:<digest>:<n>    pieces of at most 4 MiB of the payload
+
+The server may evict any of the keys at any time. A block whose header is there and one of whose
+pieces is not is not there.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..errors import ConfigError, CorruptBlockError
+from .block_file import SHORT_HEADER
+from .file_capacity import NoRoomError
+from .remote_mover import RemoteError
+
+PIECE = 4 << 20
+_SCAN = 1000
+_LINGER = 60
+"""Seconds that pieces outlive their header, so that no header is without them at its end."""
+SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
+
+
+def client_library() -> Any:
+    """The client library: valkey where it is installed, else redis.
+
+    Raises:
+        ConfigError: neither is.
+    """
+    for name in ("valkey", "redis"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
+    raise ConfigError(
+        "the redis tier needs the client library valkey or redis, and neither is installed; "
+        "pip install 'tierproof[redis]'"
+    )
+
+
+def check_url(url: str) -> str:
+    """A server's address; a user and a password have no place in it.
+
+    Raises:
+        ConfigError: it is no address of a server, or holds a password.
+    """
+    try:
+        parts = urlsplit(url)
+        password, scheme = parts.password, parts.scheme
+        _ = parts.port
+    except ValueError:
+        password, scheme = None, ""
+    if scheme not in SCHEMES:
+        raise ConfigError(
+            "url must be redis://HOST:PORT/DB, rediss://HOST:PORT/DB (TLS) or unix:///PATH"
+        )
+    if password is not None:
+        raise ConfigError("url must not hold a password; use password_env or the argument password")
+    return url
+
+
+class RedisStore:
+    """One namespace on one server; safe to use from `connections` threads at once.
+
+    Args:
+        url: Where the server is, see `check_url`.
+        space: The namespace, in characters that need no quoting.
+        block_bytes: Size of a payload.
+        ttl_seconds: After which the server drops a block; None: never by time.
+        timeout: Seconds that the server may be silent within one call.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        space: str,
+        block_bytes: int,
+        ttl_seconds: float | None,
+        timeout: float,
+        connections: int,
+        username: str | None = None,
+        password: str | None = None,
+    ) -> None:
+        self._library = library = client_library()
+        self._prefix = f"tierproof:{space}:".encode()
+        self._pieces = [
+            (start, min(PIECE, block_bytes - start)) for start in range(0, block_bytes, PIECE)
+        ]
+        self._ttl = None if ttl_seconds is None else max(1, int(ttl_seconds * 1000))
+        connection = importlib.import_module(f"{library.__name__}.connection")
+        retry = importlib.import_module(f"{library.__name__}.retry")
+        backoff = importlib.import_module(f"{library.__name__}.backoff")
+        encoder = connection.Encoder("utf-8", "strict", False)
+        if library.__name__ == "valkey":
+            url = url.replace("redis", "valkey", 1) if url.startswith("redis") else url
+        else:
+            url = url.replace("valkey", "redis", 1) if url.startswith("valkey") else url
+        pool = connection.BlockingConnectionPool.from_url(
+            url,
+            max_connections=connections,
+            timeout=timeout,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
+            retry=retry.Retry(backoff.NoBackoff(), 0),
+            # The library's fast packer copies what it sends; this one passes arena rows on.
+            command_packer=connection.PythonRespSerializer(6000, encoder.encode),
+            **{k: v for k, v in (("username", username), ("password", password)) if v is not None},
+        )
+        self._client = getattr(library, "Valkey", None) or library.Redis
+        self._client = self._client(connection_pool=pool)
+        self._pool = pool
+
+    def put(self, digest: bytes, header: bytes, payload: memoryview, replace: bool) -> bool:
+        """Keep a block: the pieces, then the header."""
+        if not replace and self.headers([digest])[0] is not None:
+            return False
+        pieces = self._client.pipeline(transaction=False)
+        linger = None if self._ttl is None else self._ttl + _LINGER * 1000
+        for number, (start, length) in enumerate(self._pieces):
+            pieces.set(self._piece(digest, number), payload[start : start + length], px=linger)
+        self._do(pieces.execute)
+        self._do(lambda: self._client.set(self._name(digest), header, px=self._ttl))
+        return True
+
+    def get(self, digest: bytes, header: memoryview, payload: memoryview) -> bool:
+        """Fill header and payload, in one round trip."""
+        names = [self._piece(digest, number) for number in range(len(self._pieces))]
+        first, *pieces = self._do(lambda: self._client.mget(self._name(digest), *names))
+        if first is None or None in pieces:
+            return False
+        if len(first) != SHORT_HEADER:
+            raise CorruptBlockError("the header has a wrong length")
+        header[:] = first
+        for (start, length), piece in zip(self._pieces, pieces, strict=True):
+            if len(piece) != length:
+                raise CorruptBlockError("a piece has a wrong length")
+            payload[start : start + length] = piece
+        return True
+
+    def headers(self, digests: Sequence[bytes]) -> list[bytes | None]:
+        """The headers of the blocks of which every piece is there in full length."""
+        asked = self._client.pipeline(transaction=False)
+        for digest in digests:
+            asked.get(self._name(digest))
+            for number in range(len(self._pieces)):
+                asked.strlen(self._piece(digest, number))
+        answers = iter(self._do(asked.execute))
+        found: list[bytes | None] = []
+        for _ in digests:
+            header = next(answers)
+            lengths = [next(answers) for _ in self._pieces]
+            whole = lengths == [length for _, length in self._pieces]
+            found.append(header if whole else None)
+        return found
+
+    def remove(self, digest: bytes) -> None:
+        """Remove a block, the header first."""
+        names = [self._piece(digest, number) for number in range(len(self._pieces))]
+        self._do(lambda: self._client.unlink(self._name(digest), *names))
+
+    def remove_all(self) -> None:
+        """Remove every key of the namespace."""
+        names = self._client.scan_iter(match=self._prefix + b"*", count=_SCAN)
+        while batch := self._do(lambda: [name for _, name in zip(range(_SCAN), names)]):  # noqa: B905
+            self._do(lambda batch=batch: self._client.unlink(*batch))
+
+    def blocks(self) -> Iterator[tuple[bytes, int]]:
+        """Nothing: the server keeps no times, and evicts by itself."""
+        return iter(())
+
+    def close(self) -> None:
+        """Close all connections; a call that runs ends with an error."""
+        self._pool.disconnect()
+
+    def _do(self, call: Any) -> Any:
+        errors = self._library.exceptions
+        try:
+            return call()
+        except errors.OutOfMemoryError as error:
+            raise NoRoomError("the server's maxmemory is reached") from error
+        except errors.TimeoutError as error:
+            raise RemoteError("the server does not answer in time") from error
+        except (errors.AuthenticationError, errors.NoPermissionError) as error:
+            raise RemoteError("the server refuses this user or password") from error
+        except errors.ConnectionError as error:
+            raise RemoteError("the server cannot be reached") from error
+        except (errors.ResponseError, OSError) as error:
+            if str(error).startswith(("OOM", "command not allowed when used memory")):
+                raise NoRoomError("the server's maxmemory is reached") from error
+            raise RemoteError(f"the server failed ({type(error).__name__})") from error
+
+    def _name(self, digest: bytes) -> bytes:
+        return self._prefix + digest.hex().encode()
+
+    def _piece(self, digest: bytes, number: int) -> bytes:
+        return b"%b:%d" % (self._name(digest), number)
