@@ -80,6 +80,10 @@ class ManagerProbe:
         """Claims that count for nothing until there is new evidence."""
         return {(s.name, key) for s in self._secondaries for key in s.retracted}
 
+    def due(self) -> set[tuple[str, Key]]:
+        """Cascades that are to be offered (again)."""
+        return {(s.name, block.key) for s in self._secondaries for block in s.due}
+
     def work_in_flight(self) -> int:
         """Jobs and operations that have not reported."""
         return (

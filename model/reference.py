@@ -223,7 +223,7 @@ def _mood(w: Working, op: ops.Mood) -> Any:
 def _report(w: Working, op: ops.Report) -> Any:
     job = w.state.jobs[op.number]
     w.post(job.tier, ("report", op.number, frozenset(op.landed)))
-    if job.kind == "CASCADE":  # what a tier has stored, it has: also when a reset came between
+    if job.kind != "LOAD":  # what a tier has stored, it has: also when a reset came between
         for key in op.landed:
             w.state.minds[job.tier, key] = "PRESENT"
     return None

@@ -1,23 +1,22 @@
 """Model and manager side by side: after each operation both must say, and have done, the same.
 
-Each kind of difference is blamed on the contract that it breaks, so that a failure names a promise
-and not a line of our code.
+What differs, and which contract that breaks, is said in `differences`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..model import operations as ops
 from ..model.operations import Seen, Setting
-from ..model.reference import Forbidden, Outcome, State, apply, begin, has_pending_work
+from ..model.reference import Forbidden, Outcome, State, apply, begin
 from ..model.vocabulary import CASCADES
 from .contracts import CONTRACTS
+from .differences import Comparison, blame_forbidden
 from .driver import Driver, Factory, Got
-from .under_test import payload
 
 Step = tuple[ops.Operation, object, object]
 """An operation, what the specification expects of it, and what the manager answered."""
@@ -142,11 +141,14 @@ class Lockstep:
             try:
                 expected = apply(before, op, seen)
             except Forbidden as forbidden:
-                raise Divergence(forbidden.contract, str(forbidden), got=got.answer) from None
+                contract = blame_forbidden(forbidden, before, op, seen, got)
+                raise Divergence(contract, str(forbidden), got=got.answer) from None
             self.rules.update(expected.rules)
             self.state = expected.state
-            for contract, said, want, have in self._differences(before, op, expected, got):
+            now = Comparison(before, op, expected, got, self.driver, self.replayed)
+            for contract, said, want, have in now.differences():
                 raise Divergence(contract, said, expected=want, got=have)
+            self._number(op, expected, got)
         except Divergence as divergence:
             self.shown.append((op, divergence.expected, divergence.got))
             divergence.history, divergence.shown = tuple(self.history), tuple(self.shown)
@@ -174,184 +176,7 @@ class Lockstep:
             slots=got.slots,
         )
 
-    # -- comparing ---------------------------------------------------------------------------------
-
-    def _differences(
-        self, before: State, op: ops.Operation, expected: Outcome, got: Got
-    ) -> Iterator[tuple[str, str, object, object]]:
-        yield from self._errors(before, op, expected, got)
-        if got.bytes_wrong is not None:
-            yield "D1-bytes", got.bytes_wrong, None, got.answer
-        yield from self._questions(expected, got)
-        yield from self._answers(before, op, expected, got)
-        yield from self._submissions(before, expected, got)
-        yield from self._ends(expected, got)
-        yield from self._visible(before, op, expected, got)
-        self._number(op, expected, got)
-
-    def _errors(
-        self, before: State, op: ops.Operation, expected: Outcome, got: Got
-    ) -> Iterator[tuple[str, str, object, object]]:
-        refused = got.error is not None and type(got.error).__name__ == "ContractViolation"
-        if got.error is not None and not refused:
-            raising = [m for m in before.moods if m[1].startswith("raise")]
-            contract = "F3-tier-raises" if raising else "L1-answer-true"
-            said = f"{op.op} raised {type(got.error).__name__}: {got.error}"
-            yield contract, said, expected.answer, type(got.error).__name__
-        elif refused and not expected.error:
-            contract = "L6-hit-holds" if isinstance(op, ops.PrepareLoad) else "S4-operations"
-            yield contract, f"{op.op} was refused: {got.error}", expected.answer, "refused"
-        elif expected.error and not refused:
-            contract = "L1-answer-true" if isinstance(op, ops.PrepareLoad) else "S4-operations"
-            yield contract, f"{op.op} must raise ContractViolation", "ContractViolation", got.answer
-
-    def _questions(self, expected: Outcome, got: Got) -> Iterator[tuple[str, str, object, object]]:
-        # the driver sees each tier's questions in order, and the tiers' questions one by one
-        want = sorted(expected.asked, key=lambda a: a[0])
-        have = sorted(got.asked, key=lambda a: a[0])
-        if want != have:
-            yield "L5-tiers-asked", f"asked {have}, to be asked: {want}", want, have
-
-    def _answers(
-        self, before: State, op: ops.Operation, expected: Outcome, got: Got
-    ) -> Iterator[tuple[str, str, object, object]]:
-        if isinstance(op, ops.Lookup) and expected.answer != got.answer:
-            yield self._blame(before, op.key, op.request, expected.answer, got.answer)
-        elif isinstance(op, ops.LookupMany) and not expected.error:
-            for key, want, have in zip(op.keys, expected.answer, got.answer, strict=True):
-                if want != have:
-                    yield self._blame(before, key, op.request, want, have)
-        elif isinstance(op, ops.PrepareStore) and not expected.error:
-            want = expected.answer and expected.answer[0]
-            have = None if got.answer is None else tuple(got.answer.keys)
-            if want != have:
-                said = f"a store of {op.keys} was given slots for {have}, to be given: {want}"
-                yield "P2-room-for-stores", said, want, have
-            if got.answer is not None and len(got.answer.slots) != len(got.answer.keys):
-                yield "S1-slot-exclusive", "slots and keys differ in number", want, have
-        elif isinstance(op, ops.Send) and (expected.answer is None) != (got.answer is None):
-            yield "P2-room-for-stores", f"send answered {got.answer}", expected.answer, got.answer
-
-    def _blame(
-        self, before: State, key: str, request: str, want: object, have: object
-    ) -> tuple[str, str, object, object]:
-        world = self.state.world
-        said = f"lookup of {key} by {request} answered {have}, to be answered: {want}"
-        was = before.world.phase(key)
-        if have in ("MISS", "RETRY"):
-            if was in ("QUEUED", "LOADING") and want == "HIT_PENDING":
-                return "L2-until-landed", said, want, have
-            if before.world.get("waits", key, request) == "YES":
-                return "L3-until-read", said, want, have
-        if want == "MISS" and have == "HIT_PENDING" and self._any_retracted(key):
-            return "F2-claim-retracted", said, want, have
-        if have in ("HIT", "HIT_PENDING") and world.get("held") == "YES":
-            return "R1-reset", said, want, have
-        return "L1-answer-true", said, want, have
-
-    def _any_retracted(self, key: str) -> bool:
-        return bool(self.state.world.holders("retracted", key))
-
-    def _submissions(
-        self, before: State, expected: Outcome, got: Got
-    ) -> Iterator[tuple[str, str, object, object]]:
-        def shape(kind: str, tier: str, request: str, keys: tuple[str, ...]) -> tuple[Any, ...]:
-            return ("LOAD" if kind == "LOAD" else "STORE", tier, request, keys)
-
-        want = Counter(shape(s.kind, s.tier, s.request, s.keys) for s in expected.submitted)
-        have = Counter(shape(j.kind, j.tier, j.request, j.keys) for j in got.jobs)
-        if want == have:
-            return
-        wrong = next(iter((have - want) or (want - have)))
-        kind, tier, request, keys = wrong
-        extra = bool(have - want)
-        said = (
-            f"{'submitted' if extra else 'did not submit'} a {kind} of {keys} to {tier} under "
-            f"{request or 'no request'}; to be submitted: {sorted(want) or 'nothing'}"
-        )
-        if kind == "LOAD":
-            retracted = [k for k in keys if before.world.get("retracted", k, tier) == "YES"]
-            contract = "F2-claim-retracted" if extra and retracted else "L4-submitted-once"
-        elif extra and any(before.world.copies(k, tier) for k in keys):
-            contract = "C1-cascade-once"
-        else:
-            offered = any((k, tier) in before.due for k in keys)
-            contract = "C2-cascade-reoffered" if offered else "C1-cascade-once"
-        yield contract, said, sorted(want), sorted(have)
-
-    def _ends(self, expected: Outcome, got: Got) -> Iterator[tuple[str, str, object, object]]:
-        want = Counter((t.name, r) for r in expected.told for t in self.setting.tiers)
-        have = Counter(got.told)
-        if want != have:
-            said = f"told {sorted(have)} of ends, to be told: {sorted(want)}"
-            yield "Q1-finish", said, sorted(want), sorted(have)
-
-    def _visible(
-        self, before: State, op: ops.Operation, expected: Outcome, got: Got
-    ) -> Iterator[tuple[str, str, object, object]]:
-        world, probe, driver = self.state.world, self.driver.probe, self.driver
-        resident = {k for (k,), phase in world.fields["phase"].items() if phase == "RESIDENT"}
-        for kind, key in got.events:
-            (self.replayed.add if kind == "stored" else self.replayed.discard)(key)
-        if self.replayed != resident:
-            seen = sorted(self.replayed)
-            contract = self._blame_residents(op, resident)
-            yield (
-                contract,
-                f"events say resident: {seen}, right: {sorted(resident)}",
-                sorted(resident),
-                seen,
-            )
-        if driver.observes("resident_keys") and set(probe.resident_keys()) != resident:
-            seen = sorted(probe.resident_keys())
-            yield (
-                "E1-events",
-                f"resident: {seen}, right: {sorted(resident)}",
-                sorted(resident),
-                seen,
-            )
-        for key in self.setting.keys:
-            want = world.links["slot_of"].get(key)
-            if driver.observes("slot_of"):
-                have = probe.slot_of(key)
-                if have != want:
-                    yield "S1-slot-exclusive", f"{key} owns slot {have}, right: {want}", want, have
-            if driver.observes("pins"):
-                pins = len(world.pins(key))
-                if probe.pins(key) != pins:
-                    said = f"{key} has {probe.pins(key)} pins, right: {pins}"
-                    yield "S3-pins", said, pins, probe.pins(key)
-            if want is not None and world.phase(key) == "RESIDENT":
-                data = driver.read_slot(want) if driver.observes("slot_of") else None
-                if data is not None and data != payload(key, driver.block_bytes):
-                    yield "D1-bytes", f"slot {want} does not hold the bytes of {key}", key, None
-        if driver.observes("free_slots"):
-            free = len(world.free_slots())
-            if probe.free_slots() != free:
-                said = f"{probe.free_slots()} slots are free, right: {free}"
-                lost = "F1-partial-failure" if isinstance(op, ops.Report) else "S1-slot-exclusive"
-                yield lost, said, free, probe.free_slots()
-        for job in got.jobs:
-            want_slots = tuple(
-                world.links["slot_of"].get(k, before.world.links["slot_of"].get(k))
-                for k in job.keys
-            )
-            owned = any(k in world.links["slot_of"] for k in job.keys)
-            if driver.observes("slot_of") and owned and job.slots != want_slots:
-                said = f"job of {job.keys} names slots {job.slots}, right: {want_slots}"
-                yield "S1-slot-exclusive", said, want_slots, job.slots
-        pending = has_pending_work(self.state)
-        if bool(self.driver.manager.has_pending_work()) != pending:
-            said = f"has_pending_work() is {not pending}, right: {pending}"
-            yield "W1-pending-work", said, pending, not pending
-
-    def _blame_residents(self, op: ops.Operation, resident: set[str]) -> str:
-        if isinstance(op, ops.Reset) or self.state.world.get("held") == "YES":
-            return "R1-reset"
-        extra = self.replayed - resident
-        if isinstance(op, ops.CompleteStore):
-            return "S4-operations" if extra else "E1-events"
-        return "F1-partial-failure"
+    # -- numbering ---------------------------------------------------------------------------------
 
     def _number(self, op: ops.Operation, expected: Outcome, got: Got) -> None:
         """Give the manager's jobs and operations the numbers by which histories call them."""

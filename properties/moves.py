@@ -67,6 +67,11 @@ def _moves(state: State, menu: Menu) -> Iterator[Operation]:
             yield from _of_request(state, request, groups, menu)
         if menu.ends:
             yield ops.Finish(request)
+    if menu.mistakes:
+        for request in [r for r in state.requests if r not in live][:1]:
+            yield ops.Lookup(keys[0], request)
+            yield ops.PrepareStore(keys[:1], request)
+            yield ops.Finish(request)
     yield ops.StepEnd()
     yield from _completions(state, menu)
     yield from _surroundings(state, menu, keys)

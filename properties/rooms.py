@@ -17,13 +17,16 @@ T, R = TierSetting, RequestSetting
 
 @dataclass(frozen=True)
 class Room:
-    """A setting and what may be done in it. `focus` is the block whose life the room is about."""
+    """A setting and what may be done in it.
+
+    `focus` is the block whose life the room is about; None: all of them, which suits small rooms.
+    """
 
     name: str
     says: str
     setting: Setting
     menu: Menu
-    focus: str = "k0"
+    focus: str | None = "k0"
     weight: int = 0
     """How long a walk takes beside those of other rooms: the long ones begin first."""
 
@@ -196,5 +199,88 @@ ROOMS = (
             slots=1, tiers=(T("t0", has=("k0",)), T("t1")), requests=(R("x0", external_of="t1"),)
         ),
         _menu(ends=True, failures=False),
+    ),
+    Room(
+        "victims",
+        "a block that is read or promised, next to one that may go, when room is needed",
+        Setting(slots=2, keys=("k0", "k1", "k2"), tiers=()),
+        _menu(stores=True, loads=True, failures=False),
+    ),
+    Room(
+        "hits",
+        "one block answered HIT to two requests, when room is needed for another",
+        Setting(
+            slots=1,
+            keys=("k0", "k1"),
+            tiers=(T("t0", has=("k0", "k1")),),
+            requests=(R("r0"), R("r1")),
+        ),
+        _menu(loads=True, failures=False),
+    ),
+    Room(
+        "claims",
+        "claims on two blocks of one tier, lost and verified anew one by one",
+        Setting(slots=4, keys=("k0", "k1"), tiers=(T("t0", has=("k0", "k1")),)),
+        _menu(
+            moods=("raise on submit",),
+            verify=True,
+            only=frozenset({"lookup", "on_schedule_end", "tier_verifies"}),
+        ),
+        focus=None,
+    ),
+    Room(
+        "after the end",
+        "calls with the handle of a request that has ended",
+        Setting(slots=1, tiers=()),
+        _menu(stores=True, ends=True, mistakes=True, failures=False),
+    ),
+    Room(
+        "batches of stores",
+        "offers of several blocks, of which some are present and some do not fit",
+        Setting(slots=2, keys=("k0", "k1", "k2"), tiers=()),
+        _menu(
+            stores=True,
+            batches=True,
+            failures=False,
+            only=frozenset({"prepare_store", "complete_store", "on_schedule_end"}),
+        ),
+    ),
+    Room(
+        "jobs",
+        "two jobs of one step, one of which may raise",
+        Setting(slots=4, keys=("k0", "k1"), tiers=(T("t0", has=("k0",)), T("t1", has=("k1",)))),
+        _menu(
+            moods=("raise on submit",),
+            only=frozenset({"lookup", "on_schedule_end", "job_ends"}),
+        ),
+    ),
+    Room(
+        "hung tier",
+        "a tier that does not report a copy, when there is another block for it",
+        Setting(slots=8, keys=("k0", "k1")),
+        _menu(stores=True, time=True, failures=False, only=COPYING | {"time_passes"}),
+    ),
+    Room(
+        "ends of copies",
+        "copies that are offered again after the end of their request",
+        Setting(slots=1),
+        _menu(
+            stores=True,
+            ends=True,
+            moods=("refuse stores",),
+            only=COPYING | {"on_request_finished"},
+        ),
+    ),
+    Room(
+        "ends and resets",
+        "a reset between the end of a request and its being told",
+        Setting(slots=1),
+        _menu(
+            stores=True,
+            ends=True,
+            resets=True,
+            failures=False,
+            only=COPYING | {"on_request_finished", "reset_cache"},
+        ),
     ),
 )

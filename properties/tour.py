@@ -60,11 +60,14 @@ class TourResult:
         return tuple(r.name for r in RULES if r.name not in self.rules)
 
 
-def view(state: State, focus: str) -> Hashable:
+def view(state: State, focus: str | None) -> Hashable:
     """The state of one block and what is around it, as far as the table and the clock see it.
 
-    Of the other blocks only what they take up counts: slots, permits and berths.
+    Of the other blocks only what they take up counts: slots, permits and berths. Without a focus
+    it is the whole state.
     """
+    if focus is None:
+        return state.canonical()
     world = state.world
     about = tuple(
         tuple(
@@ -115,6 +118,7 @@ def view(state: State, focus: str) -> Hashable:
         tuple(sorted(a for a in state.attempts.items() if a[0][0] == focus)),
         tuple(sorted(state.pressed)),
         tuple(sorted((p[0], p[2], t is None) for p, t in state.probes.items() if p[1] == focus)),
+        tuple(sorted(c for c in state.claims.items() if c[0][1] == focus)),
         tuple(sorted(m for m in state.minds.items() if m[0][1] == focus)),
         tuple(sorted(state.moods)),
         tuple(sorted((t, tuple(_said(m, focus) for m in mail)) for t, mail in state.mail.items())),
@@ -122,16 +126,18 @@ def view(state: State, focus: str) -> Hashable:
     )
 
 
-def _said(message: tuple[Any, ...], focus: str) -> tuple[str, bool]:
+def _said(message: tuple[Any, ...], focus: str) -> tuple[str, bool, int]:
     what, _, landed = message
-    return what, landed is not None and focus in landed
+    # how many others landed with it: a job may fail in part
+    return what, landed is not None and focus in landed, len(landed or ())
 
 
 class _Walk:
     """One room, explored breadth-first on model and manager at once."""
 
-    def __init__(self, factory: Factory, room: Room, result: TourResult) -> None:
-        self.factory, self.room, self.result = factory, room, result
+    def __init__(self, factory: Factory, room: Room, enough: int) -> None:
+        self.factory, self.room, self.enough = factory, room, enough
+        self.result = TourResult()
         self.known: set[Hashable] = set()
         self.queue: deque[Saved] = deque()
         """Known states from which nothing was tried yet, each with a shortest history to it."""
@@ -160,17 +166,18 @@ class _Walk:
         state = self.lockstep.state
         return view(state, self.room.focus), (tuple(state.jobs), tuple(state.operations))
 
-    def run(self) -> None:
+    def run(self) -> TourResult:
         """Try everything everywhere."""
         self.lockstep = Lockstep(self.factory, self.room.setting)
         self.known.add(self.here()[0])
         self.queue.append(self.lockstep.save())
-        while self.queue and self.wrong < ENOUGH:
+        while self.queue and self.wrong < self.enough:
             self._try_all(self.queue.popleft())
         self.result.cases += self.cases
         self.result.states += len(self.known)
         self.result.unreached += len(self.queue)
         self.result.rooms[self.room.name] = (len(self.known), self.cases)
+        return self.result
 
     def _try_all(self, saved: Saved) -> None:
         self.come(saved)
@@ -183,7 +190,7 @@ class _Walk:
             self.cases += 1
             if not self.go(scene):
                 there = ("diverged", None)
-                if self.wrong >= ENOUGH:
+                if self.wrong >= self.enough:
                     break
                 continue
             there = self.here()
@@ -192,12 +199,15 @@ class _Walk:
                 self.queue.append(self.lockstep.save())
 
 
+def walk(factory: Factory, room: Room, *, enough: int = ENOUGH) -> TourResult:
+    """Walk through one room, in this process, until the manager has diverged often enough."""
+    return _Walk(factory, room, enough).run()
+
+
 def _walk(room: Room) -> TourResult:
     """Walk through one room; in a process of its own, with the factory that it was born with."""
-    result = TourResult()
     assert _factory is not None
-    _Walk(_factory, room, result).run()
-    return result
+    return walk(_factory, room)
 
 
 _factory: Factory | None = None

@@ -1,0 +1,86 @@
+"""Random histories in lockstep, drawn plainly: the same kinds of settings and menus as the runs.
+
+Hypothesis shrinks what it finds and shows statistics, and takes ten times as long for an operation.
+Where thousands of histories are needed and `shortest` shortens the finding, these serve better.
+"""
+
+from __future__ import annotations
+
+import random
+
+from ..model.operations import MINDS, MOODS, Operation, RequestSetting, Setting, TierSetting
+from ..model.state import State
+from .driver import Factory
+from .found import Found
+from .lockstep import Divergence, Lockstep
+from .moves import Menu, moves
+
+
+def a_setting(rng: random.Random) -> Setting:
+    """Where a history starts."""
+    keys = tuple(f"k{i}" for i in range(rng.randint(1, 4)))
+    tiers = tuple(
+        TierSetting(
+            f"t{i}",
+            tuple(k for k in keys if rng.random() < 0.5),
+            whole_request=rng.random() < 0.25,
+        )
+        for i in range(rng.randint(0, 3))
+    )
+    names = [t.name for t in tiers]
+    requests = [RequestSetting(f"r{i}", _filter(rng, names)) for i in range(rng.randint(1, 3))]
+    if names and rng.random() < 0.3:
+        requests.append(RequestSetting("x0", external_of=rng.choice(names)))
+    return Setting(rng.choice((1, 2, 2, 3, 4, 8)), keys, tiers, tuple(requests))
+
+
+def _filter(rng: random.Random, names: list[str]) -> tuple[str, ...] | None:
+    if rng.random() < 0.7:
+        return None
+    return tuple(name for name in names if rng.random() < 0.5)
+
+
+def a_menu(rng: random.Random) -> Menu:
+    """What a history is made of: leaving kinds out makes deep histories of the rest likelier."""
+
+    def flip(likely: float = 0.5) -> bool:
+        return rng.random() < likely
+
+    return Menu(
+        batches=flip(),
+        lookup_many=flip(0.3),
+        stores=flip(0.8),
+        loads=flip(0.8),
+        minds=MINDS if flip(0.3) else (),
+        moods=MOODS if flip(0.3) else (),
+        resets=flip(0.3),
+        ends=flip(0.3),
+        withdraw=flip(),
+        scheduled=flip(),
+        time=flip(0.3),
+        failures=flip(0.7),
+        mistakes=flip(0.2),
+        verify=flip(0.3),
+    )
+
+
+def draw(rng: random.Random, state: State, menu: Menu) -> Operation:
+    """First the kind, then the operation: else the many lookups crowd the few others out."""
+    now = list(moves(state, menu))
+    kind = rng.choice(sorted({op.op for op in now}))
+    return rng.choice([op for op in now if op.op == kind])
+
+
+def first_found(factory: Factory, seeds: range, steps: int = 60) -> Found | None:
+    """The first seed's history on which a manager breaks a contract, if one of `seeds` has one."""
+    for seed in seeds:
+        rng = random.Random(seed)
+        setting = a_setting(rng)
+        lockstep = Lockstep(factory, setting)
+        menu = a_menu(rng)
+        try:
+            for _ in range(steps):
+                lockstep.do(draw(rng, lockstep.state, menu))
+        except Divergence as divergence:
+            return Found(setting, divergence, "runs")
+    return None
