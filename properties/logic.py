@@ -70,16 +70,22 @@ def truth(holds: bool) -> Term:
 
 
 def And(*terms: Term | Iterable[Term]) -> Term:
-    """All of them hold."""
+    """All of them hold; where there is none, that is true."""
     several = _list(terms)
-    if len(several) == 1:
-        return several[0]
+    if len(several) < 2:
+        return several[0] if several else TRUE
     return Truth(z3core.Z3_mk_and(_ref, len(several), _array(several)), _context)
 
 
 def Or(*terms: Term | Iterable[Term]) -> Term:
-    """One of them holds."""
+    """One of them holds.
+
+    Raises:
+        ValueError: there is none; that it is false is seldom what was meant.
+    """
     several = _list(terms)
+    if not several:
+        raise ValueError("one of nothing")
     if len(several) == 1:
         return several[0]
     return Truth(z3core.Z3_mk_or(_ref, len(several), _array(several)), _context)

@@ -32,7 +32,7 @@ from .symbolic import Transition, check_locality
 class Verdict:
     """What became of one obligation.
 
-    `rule` is a rule, an event, `start` or `any state`; `verdict` is proved, refuted or unknown.
+    `rule` is a rule, `event ...`, `start` or `any state`; `verdict` is proved, refuted or unknown.
     `core` names the cells and invariants that the proof used; it is empty where rewriting alone
     closed the goal. `before` and `after` show, for a refuted obligation, what a small world says
     of whatever rule and obligation are about."""

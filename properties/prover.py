@@ -74,6 +74,8 @@ class Prover:
         self.signature = Signature(sizes if how == "finite" else None)
         self.solver = _solver(seed, rlimit)
         self.names = {inv.name: z3.Bool(f"invariant: {inv.name}") for inv in invariants}
+        self.facts: list[tuple[str, Term]] = []
+        """The invariants as formulas, by name, where they are not taken at terms only."""
         self._cells: list[Term] = []
         self._instances: dict[tuple[object, ...], Term] = {}
         self.known: Quantifiers
@@ -81,11 +83,13 @@ class Prover:
         if how == "finite":
             self.known = self.goal = Finite(self.signature)
         else:
-            self.known = self.goal = Quantified(self.signature)
+            self.known = Quantified(self.signature)
+            self.goal = Quantified(self.signature, ("asker", "request"))
         if how != "instantiated":
             known = Known(self.signature.now, self.signature, self.known)
             for inv in invariants:
                 holds = self.known.all(inv.sorts, partial(inv.holds, known))
+                self.facts.append((inv.name, holds))
                 self.solver.add(Implies(self.names[inv.name], holds))
 
     def open(self, step: Transition | None, assuming: bool = True) -> None:

@@ -35,10 +35,14 @@ class Quantifiers(Protocol):
 
 
 class Quantified:
-    """Quantifiers as the solver knows them."""
+    """Quantifiers as the solver knows them.
 
-    def __init__(self, signature: Signature) -> None:
-        self._signature = signature
+    `named` are elements that a goal's "there is one" is tried with as well. That adds nothing to
+    what is said, and spares the solver a guess: a rule's own asker is a term it may not think of.
+    """
+
+    def __init__(self, signature: Signature, *named: tuple[str, str]) -> None:
+        self._signature, self._named = signature, named
 
     def all(self, sorts: Sequence[str], body: Body) -> Term:
         """A universally quantified formula."""
@@ -48,7 +52,9 @@ class Quantified:
     def some(self, sort: str, body: Body, witness: str, *over: Term) -> Term:
         """An existentially quantified formula."""
         variable = self._signature.fresh(sort)
-        return wrap(z3.Exists([variable], body(variable)))
+        there_is = wrap(z3.Exists([variable], body(variable)))
+        tried = [self._signature.constant(name, s) for name, s in self._named if s == sort]
+        return Or([there_is, *map(body, tried)]) if tried else there_is
 
 
 class Finite:

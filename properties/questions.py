@@ -40,7 +40,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Scene:
-    """Where questions are asked: `rule` names a rule, an event, the start or any state."""
+    """Where questions are asked: `rule` names a rule, `event ...`, the start or any state."""
 
     rule: str
     questions: tuple[Question, ...]
@@ -95,7 +95,7 @@ def event_scenes(
             Question(contract, name, partial(claimed, event, name))
             for contract, name in claim_names(rules, event)
         ]
-        yield Scene(event.name, tuple(asked), _no_step)
+        yield Scene(f"event {event.name}", tuple(asked), _no_step)
 
 
 def table_scenes() -> Iterator[Scene]:

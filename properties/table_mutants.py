@@ -1,7 +1,7 @@
 """Every break of one cell of the table, made from the data, and which of them the proof notices.
 
-A break that the proof does not notice is shown equivalent, by the same solver and for worlds of any
-size, or it survives: then a contract is missing.
+A break that the proof does not notice is shown equivalent, by the same solver and for worlds of
+any size, or it survives: then a contract is missing.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ def is_equivalent(
 ) -> bool:
     """Is the mutant, for worlds of any size, the same table?
 
-    In every state that the invariants allow, the changed rules fire where they did, and lead where
-    they led: what was added is impossible there, what was dropped is implied.
+    In every state that the invariants allow, the changed rules fire where they did, and lead
+    where they led: what was added is impossible there, what was dropped is implied.
     """
     if not mutant.rules:
         return False

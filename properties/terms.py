@@ -161,10 +161,15 @@ class Signature:
 
     def constant(self, name: str, sort: str) -> Term:
         """The constant of that name, the same at every call."""
-        full = f"{name}{self._tag}"
+        full = f"the_{name}{self._tag}"  # a permit is not the field `permit`
         if full not in self._constants:
             self._constants[full] = constant(full, self.sorts[sort])
         return self._constants[full]
+
+    @property
+    def constants(self) -> list[Term]:
+        """Every constant that was asked for so far."""
+        return list(self._constants.values())
 
     def fresh(self, sort: str) -> Term:
         """A constant that occurs nowhere else."""
