@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     )
     from tierproof.impl.keys import BlockKey
     from tierproof.impl.manager import TieredOffloadingManager
+    from tierproof.impl.tiers.configuration import build_tiers
     from tierproof.impl.tiers.files import FileTier
     from tierproof.impl.tiers.memory import MemoryTier
+    from tierproof.impl.tiers.object_store import ObjectStoreTier
+    from tierproof.impl.tiers.redis import RedisTier
+    from tierproof.impl.tiers.slab import SlabTier
     from tierproof.impl.vocabulary import LookupResult, MissReason
 
 __all__ = [
@@ -40,10 +44,14 @@ __all__ = [
     "ManagerConfig",
     "MemoryTier",
     "MissReason",
+    "ObjectStoreTier",
+    "RedisTier",
+    "SlabTier",
     "TierError",
     "TierProofError",
     "TieredOffloadingManager",
     "__version__",
+    "build_tiers",
 ]
 
 _HOME = {
@@ -57,9 +65,13 @@ _HOME = {
     "ManagerConfig": "tierproof.impl.config",
     "MemoryTier": "tierproof.impl.tiers.memory",
     "MissReason": "tierproof.impl.vocabulary",
+    "ObjectStoreTier": "tierproof.impl.tiers.object_store",
+    "RedisTier": "tierproof.impl.tiers.redis",
+    "SlabTier": "tierproof.impl.tiers.slab",
     "TierError": "tierproof.impl.errors",
     "TierProofError": "tierproof.impl.errors",
     "TieredOffloadingManager": "tierproof.impl.manager",
+    "build_tiers": "tierproof.impl.tiers.configuration",
 }
 
 
