@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .config import ManagerConfig
 from .requests import Request, Requests
@@ -55,6 +55,54 @@ class Claims:
         if timed_out:
             return MissReason.PROBE_TIMEOUT
         return MissReason.FAILED if retracted else NOT_THERE
+
+    def locate(
+        self, keys: Sequence[Key], request: Request, now: float
+    ) -> dict[Key, Secondary | MissReason | None]:
+        """As `ask` for each key, each tier asked once for all that are still open."""
+        undecided, raised, timed_out = set[Key](), set[Key](), set[Key]()
+        found: dict[Key, Secondary | MissReason | None] = {}
+        retracted = set[Key]()
+        for secondary in request.secondaries:
+            asked = []
+            for key in keys:
+                if key in found:
+                    continue
+                if key in secondary.retracted:
+                    retracted.add(key)
+                elif request.timed_out.get(key, 0) & secondary.bit:
+                    timed_out.add(key)
+                else:
+                    asked.append(key)
+            if not asked:
+                continue
+            for key, claim in zip(asked, secondary.claims(asked, request.info), strict=True):
+                if self.observer is not None:
+                    self.observer(secondary, key, request, claim)
+                if claim is UNDECIDED:
+                    late = self._times_out(key, request, secondary, now)
+                    (timed_out if late else undecided).add(key)
+                    continue
+                if request.probes:
+                    self._requests.settle_probe(request, key, secondary)
+                if claim is PRESENT:
+                    found[key] = secondary
+                elif claim is None:
+                    raised.add(key)
+        for key in keys:
+            if key not in found:
+                found[key] = (
+                    None
+                    if key in undecided
+                    else MissReason.TIER_ERROR
+                    if key in raised
+                    else MissReason.PROBE_TIMEOUT
+                    if key in timed_out
+                    else MissReason.FAILED
+                    if key in retracted
+                    else NOT_THERE
+                )
+        return found
 
     def _times_out(self, key: Key, request: Request, secondary: Secondary, now: float) -> bool:
         since = self._requests.undecided_since(request, key, secondary, now)

@@ -24,6 +24,7 @@ from .exporter import stats
 from .external import ExternalRequests
 from .operations import Explanation, LoadOperation, ResetResult, StoreOperation
 from .parts import Parts
+from .planning import LoadPlanning
 from .probes import ManagerProbe
 from .requests import Request
 from .secondary import named_tiers
@@ -34,7 +35,7 @@ from .vocabulary import LookupResult, Phase
 HIT, RESIDENT = LookupResult.HIT, Phase.RESIDENT
 
 
-class TieredOffloadingManager:
+class TieredOffloadingManager(LoadPlanning):
     """Answers which KV-cache blocks are where, and moves them between memory and slower tiers.
 
     The caller holds `lock` around every call but `shutdown`. A step is lookups and loads first,
@@ -80,6 +81,7 @@ class TieredOffloadingManager:
         self._cascades = parts.cascades
         self._transfers = parts.transfers
         self._stores = parts.stores
+        self._plans = parts.plans
         self._lookups = parts.lookups
         self._counted = parts.counted
         self._exporter = parts.exporter

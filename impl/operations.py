@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
+
 import msgspec
 
 from .tiers.base import Key
@@ -42,6 +44,27 @@ class Explanation(msgspec.Struct, frozen=True):
     tiers: dict[str, str]
     """A word for each secondary tier, in order: present, absent, undecided, raised, retracted,
     timed out, not allowed, not asked."""
+
+
+class PlanVerdict(Enum):
+    """What came of a load plan."""
+
+    PLANNED = auto()
+    """Every block is promised to the request until it has read it."""
+    NO_ROOM = auto()
+    """Permits or slots are missing: nothing has changed, ask again or plan fewer."""
+    LOST = auto()
+    """Some blocks are nowhere any more: nothing has changed, resolve again."""
+
+
+class LoadPlan(msgspec.Struct, frozen=True):
+    """A wave of blocks that a request loads together."""
+
+    verdict: PlanVerdict
+    keys: tuple[Key, ...]
+    promoted: tuple[Key, ...] = ()
+    """Those that were neither in the primary tier nor on their way."""
+    lost: tuple[Key, ...] = ()
 
 
 class ResetResult(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from .exporter import Exporter, register
 from .ledger import CountedLookups
 from .lookups import Lookups
 from .metrics import Totals
+from .plans import Plans
 from .policies import AdaptiveReplacement, EvictionPolicy, LeastRecentlyUsed
 from .primary import PrimaryTier
 from .requests import Requests
@@ -70,6 +71,7 @@ class Parts:
         self.stores = Stores(primary, transfers, cascades)
         claims = Claims(requests, config)
         self.lookups = Lookups(primary, requests, transfers, cascades, claims, step)
+        self.plans = Plans(primary, requests, transfers, cascades, claims, self.lookups, step)
         self.counted = (
             CountedLookups(self.lookups, claims, totals, step, clock) if counted else None
         )

@@ -103,14 +103,42 @@ class PrimaryTier:
         """Evict the block that the policy names; None when every block is held or promised."""
         block = self.policy.victim(self.epoch) if self.evictable else None
         if block is not None:
-            self.evictable -= 1
-            self._totals.evicted += 1
-            self.policy.remove(block)
-            del self.blocks[block.key]
-            if self._events is not None:
-                self._events.append(Event("removed", block.key))
-            self._free_slot(block)
+            self.remove(block)
         return block
+
+    def remove(self, block: Block) -> None:
+        """Evict this block, which may go."""
+        self.evictable -= 1
+        self._totals.evicted += 1
+        self.policy.remove(block)
+        del self.blocks[block.key]
+        if self._events is not None:
+            self._events.append(Event("removed", block.key))
+        self._free_slot(block)
+
+    def victims(self, number: int, spared: Sequence[Block]) -> list[Block] | None:
+        """`number` blocks that may go, none of `spared`; None when there are not so many.
+
+        While they are looked for, they and the spared ones carry a HIT promise, so that the search
+        goes on; promises that hold already are left as they are.
+        """
+        mark = HitPromise(self.epoch)
+        marked: list[Block] = []
+        for block in spared:
+            if block.promise is None or not block.promise.holds(self.epoch):
+                block.promise = mark
+                marked.append(block)
+        found: list[Block] = []
+        while len(found) < number:
+            victim = self.policy.victim(self.epoch) if self.evictable else None
+            if victim is None:
+                break
+            victim.promise = mark
+            found.append(victim)
+        for block in marked + found:
+            block.promise = None
+        self.policy.restore_promised()
+        return found if len(found) == number else None
 
     def can_promote(self) -> bool:
         """Whether a promotion would find a permit and a slot now."""
@@ -192,6 +220,11 @@ class PrimaryTier:
         return self.berths - len(self.sending)
 
     # -- promises ---------------------------------------------------------------------------------
+
+    def awaited(self, block: Block) -> None:
+        """A RESIDENT block is about to get its first wait."""
+        if not block.pins:
+            self.evictable -= 1
 
     def unawaited(self, block: Block) -> None:
         """The last wait on a RESIDENT block is gone."""

@@ -312,6 +312,7 @@ class ManagerProbe:
                     for s, since in tiers.items()
                 ),
                 frozenset(request.timed_out.items()),
+                frozenset((key, s.index) for key, s in request.found.items()),
                 tuple(request.mentions.items()),
                 request.storing,
                 request.parked,
@@ -326,7 +327,12 @@ class ManagerProbe:
             tuple(block.key for block in requests.queued),
             tuple(request_state(r) for r in number),
             tuple(whose(r) for r in requests.ends),
-            tuple((now - t, name(b)) for t, bs in requests._leases for b in bs if b.waits),
+            tuple(
+                (now - t, name(b))
+                for t, bs in requests._leases
+                for b in bs
+                if b.waits and requests.renewed.get(b, t) <= t
+            ),
             tuple(job_state(read) for read in self._transfers.reads.values()),
             tuple(job_state(write) for write in self._transfers.writes.values()),
             frozenset(

@@ -23,6 +23,7 @@ class Request:
     __slots__ = (
         "asked",
         "excluded",
+        "found",
         "handle",
         "home",
         "info",
@@ -70,6 +71,8 @@ class Request:
         """Since when which tier has been undecided."""
         self.timed_out: dict[Key, int] = {}
         """Tiers that stayed undecided too long, as bits; sticky."""
+        self.found: dict[Key, Secondary] = {}
+        """The tiers that were found to have keys, for a load plan to come."""
         self.loads: dict[Secondary, Load] = {}
         """Its promotions queued in this step, one group for each tier."""
         self.storing = 0
@@ -111,6 +114,8 @@ class Requests:
         self._counted = counted
         self._leases: deque[tuple[float, list[Block]]] = deque()
         """Blocks that landed together, with the time; whoever waits on them does so on a lease."""
+        self.renewed: dict[Block, float] = {}
+        """Blocks whose lease a load plan has begun anew, with the time."""
         self._next_handle = 0
         self.live: dict[int, Request] = {}
         """The requests that have not finished, by handle."""
@@ -262,10 +267,29 @@ class Requests:
         """Landed blocks that were not read in time are let go, but by nobody who is reading."""
         leases, lease = self._leases, self._lease
         while leases and lease is not None and now - leases[0][0] >= lease:
-            for block in leases.popleft()[1]:
+            since, blocks = leases.popleft()
+            for block in blocks:
+                if self.renewed and self.renewed.get(block, since) > since:
+                    continue  # a plan has begun it anew, and entered it again
+                self.renewed.pop(block, None)
                 waits = block.waits or {}
                 for request in [one for one, reading in waits.items() if not reading]:
                     self.end_wait(block, request)
+
+    def hold(self, block: Block, request: Request, now: float, *, reading: bool) -> None:
+        """A load plan promises a RESIDENT block until read. There is a permit for it."""
+        if block not in request.waits:
+            if block.waits is None:
+                self._primary.awaited(block)
+                block.waits = {}
+            block.waits[request] = reading
+            request.waits[block] = None
+            self.waiting += 1
+            if not block.permit:
+                self._primary.take_permit(block)
+        if self._lease is not None:
+            self.renewed[block] = now
+            self._leases.append((now, [block]))
 
     # -- probes -----------------------------------------------------------------------------------
 
@@ -299,6 +323,11 @@ class Requests:
             self.undecided -= len(probes)
             request.watched = self._counted or bool(request.probes)
 
+    def decided(self, request: Request) -> None:
+        """The request knows what it loads: no question of it is open any more."""
+        for key in list(request.probes):
+            self.settle_probes(request, key)
+
     # -- order and end ----------------------------------------------------------------------------
 
     def touch(self, keys: Collection[Key], request: Request) -> None:
@@ -327,6 +356,7 @@ class Requests:
             self.undecided -= len(probes)
         request.probes.clear()
         request.timed_out.clear()
+        request.found.clear()
         request.promise.epoch = None
         self._primary.policy.restore_promised()
         self._order(request)
@@ -357,6 +387,9 @@ class Requests:
             for request in block.waits or ():
                 request.waits.clear()
                 request.loads.clear()
+        for request in self.live.values():
+            request.found.clear()
         self.waiting = 0
         self.queued.clear()
         self._leases.clear()
+        self.renewed.clear()

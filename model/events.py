@@ -41,6 +41,12 @@ EVENTS = {
     e.name: e
     for e in (
         Event("lookup", ("key", "asker"), "a request asks for a key", {"life[asker]": ("LIVE",)}),
+        Event(
+            "plan",
+            ("key", "asker"),
+            "a load plan takes a block, to be held until it is read",
+            {"life[asker]": ("LIVE",)},
+        ),
         Event("submit", ("key", "transfer"), "the step ends: a queued promotion is submitted"),
         Event("step_end", ("key",), "the step ends", every=True),
         Event(

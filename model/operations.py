@@ -102,6 +102,24 @@ class LookupMany(Operation):
 
 
 @dataclass(frozen=True)
+class Exists(Operation):
+    """A request asks where blocks are, and reserves none."""
+
+    op: ClassVar[str] = "exists"
+    keys: tuple[str, ...]
+    request: str
+
+
+@dataclass(frozen=True)
+class PlanLoad(Operation):
+    """A request plans to load blocks: all of them are promised to it until it has read, or none."""
+
+    op: ClassVar[str] = "plan_load"
+    keys: tuple[str, ...]
+    request: str
+
+
+@dataclass(frozen=True)
 class PrepareLoad(Operation):
     """A request pins resident blocks for the GPU to read."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from . import operations as ops
 from .jobs import Submitted
+from .planning import Planning
 from .state import GpuOperation, State, admit, begin
 from .working import Forbidden, Working
 
@@ -65,6 +66,19 @@ def _lookup_many(w: Working, op: ops.LookupMany) -> Any:
     w.require_live(op.request)
     w.begin_step()
     return tuple(w.lookup(key, op.request)[0] for key in op.keys)
+
+
+def _exists(w: Working, op: ops.Exists) -> Any:
+    w.require_live(op.request)
+    w.begin_step()
+    return tuple(w.exists(key, op.request) for key in op.keys)
+
+
+def _plan_load(w: Working, op: ops.PlanLoad) -> Any:
+    w.require_live(op.request)
+    w.require(len(set(op.keys)) == len(op.keys))
+    w.begin_step()
+    return Planning(w, op.keys, op.request).decide()
 
 
 def _prepare_load(w: Working, op: ops.PrepareLoad) -> Any:
@@ -171,6 +185,7 @@ def _finish(w: Working, op: ops.Finish) -> Any:
         w.let_go(key, op.request)
     w.world.broadcast("finish", w.state.setting.keys, {"asker": op.request})
     w.state.probes = {p: t for p, t in w.state.probes.items() if p[0] != op.request}
+    w.state.claims = {c: t for c, t in w.state.claims.items() if c[0] != op.request}
     w.state.ending += (op.request,)
     return None
 
@@ -180,7 +195,7 @@ def _reset(w: Working, op: ops.Reset) -> Any:
     for (key,) in list(w.world.fields["phase"]):
         w.fire("forget", key=key)
     w.state.queue = ()
-    for book in (w.state.due, w.state.attempts, w.state.landed, w.state.pressed):
+    for book in (w.state.due, w.state.attempts, w.state.landed, w.state.pressed, w.state.claims):
         book.clear()
     for x in w.world.running():
         tier = w.world.links["to"][x]
@@ -248,6 +263,8 @@ def _advance(w: Working, op: ops.Advance) -> Any:
 CALLS: dict[type[ops.Operation], Callable[[Working, Any], Any]] = {
     ops.Lookup: _lookup,
     ops.LookupMany: _lookup_many,
+    ops.Exists: _exists,
+    ops.PlanLoad: _plan_load,
     ops.PrepareLoad: _prepare_load,
     ops.CompleteLoad: _complete_load,
     ops.PrepareStore: _prepare_store,

@@ -15,6 +15,7 @@ else happens to a block.
 
 from __future__ import annotations
 
+from .copying import CASCADING
 from .events import EVENTS, Effects, Event, Guard, Rule
 from .vocabulary import CASCADES, ONE_MORE, OVERDUE, PHASES, WRITTEN
 
@@ -23,6 +24,16 @@ ASKED: Guard = {"phase": ("ABSENT",), "held": ("NO",)}
 
 CLAIMED: Guard = {**ASKED, "tiers": ("CLAIMED",)}
 NO_ROOM: Guard = {"permits": ("YES",), "room": ("NO",)}
+
+PROMOTED: Effects = {
+    "phase": "QUEUED",
+    "slot": "take",
+    "permit": "take",
+    "waits[asker]": "YES",
+    "source": "tier",
+    "asked_by": "asker",
+    "submits": "0",
+}
 
 LOOKUP = (
     Rule("hit", "lookup", {"phase": ("RESIDENT",)}, {"hit[asker]": "YES"}, "HIT"),
@@ -60,15 +71,7 @@ LOOKUP = (
         "promote",
         "lookup",
         {**CLAIMED, "permits": ("YES",), "room": ("YES",)},
-        {
-            "phase": "QUEUED",
-            "slot": "take",
-            "permit": "take",
-            "waits[asker]": "YES",
-            "source": "tier",
-            "asked_by": "asker",
-            "submits": "0",
-        },
+        PROMOTED,
         "HIT_PENDING",
     ),
     Rule("no_permit", "lookup", {**CLAIMED, "permits": ("NO",)}, {}, "MISS", "FULL"),
@@ -78,6 +81,27 @@ LOOKUP = (
     Rule("timed_out", "lookup", {**ASKED, "tiers": ("TIMED_OUT",)}, {}, "MISS", "PROBE_TIMEOUT"),
     Rule("retracted", "lookup", {**ASKED, "tiers": ("RETRACTED",)}, {}, "MISS", "FAILED"),
     Rule("absent", "lookup", {**ASKED, "tiers": ("UNCLAIMED",)}, {}, "MISS", "ABSENT"),
+)
+
+PLANS = (
+    Rule(  # a plan takes a permit for each of its blocks; who shares a block shares its permit
+        "plan_joins",
+        "plan",
+        {"phase": ("QUEUED", "LOADING", "STORING", "RESIDENT"), "permit": ("YES",)},
+        {"waits[asker]": "YES"},
+    ),
+    Rule(
+        "plan_takes_permit",
+        "plan",
+        {"phase": ("STORING", "RESIDENT"), "permit": ("NO",), "permits": ("YES",)},
+        {"waits[asker]": "YES", "permit": "take"},
+    ),
+    Rule(  # only what is neither there nor on its way
+        "plan_promotes",
+        "plan",
+        {**CLAIMED, "permits": ("YES",), "room": ("YES",)},
+        PROMOTED,
+    ),
 )
 
 STEP = (
@@ -280,81 +304,6 @@ EVICTION = (
     ),
 )
 
-CASCADING = (
-    Rule("parked", "park", {"phase": ("STORING",)}, {"parked[asker]": "YES"}),
-    Rule(
-        "offered",
-        "offer",
-        {"phase": ("RESIDENT",), "cascade[tier]": ("NONE",)},
-        {"cascade[tier]": "DUE"},
-    ),
-    Rule(
-        "copy_takes_berth",
-        "copy",
-        {
-            "phase": ("RESIDENT",),
-            "cascade[tier]": ("DUE",),
-            "copying": ("NONE",),
-            "cascading": ("NONE",),
-            "berths": ("YES",),
-        },
-        {"cascade[tier]": "RUNNING", "transfer": "start CASCADE", "berth": "take"},
-    ),
-    Rule(
-        "copy_shares_berth",
-        "copy",
-        {
-            "phase": ("RESIDENT",),
-            "cascade[tier]": ("DUE",),
-            "copying": ("NONE",),
-            "cascading": ("SOME",),
-        },
-        {"cascade[tier]": "RUNNING", "transfer": "start CASCADE"},
-    ),
-    Rule(
-        "export_takes_berth",
-        "export",
-        {"phase": ("RESIDENT",), "cascading": ("NONE",), "berths": ("YES",)},
-        {"transfer": "start EXPORT", "berth": "take"},
-    ),
-    Rule(
-        "export_shares_berth",
-        "export",
-        {"phase": ("RESIDENT",), "cascading": ("SOME",)},
-        {"transfer": "start EXPORT"},
-    ),
-    Rule(
-        "copied",
-        "copied",
-        {"cascade[tier]": ("RUNNING",), "outcome": ("LANDED",)},
-        {"cascade[tier]": "DONE", "successes[tier]": ONE_MORE},
-    ),
-    Rule(
-        "copied_again_later",
-        "copied",
-        {"cascade[tier]": ("RUNNING",), "outcome": ("FAILED",), "tries": ("LEFT",)},
-        {"cascade[tier]": "DUE"},
-    ),
-    Rule(
-        "copying_given_up",
-        "copied",
-        {"cascade[tier]": ("RUNNING",), "outcome": ("FAILED",), "tries": ("SPENT",)},
-        {"cascade[tier]": "NONE"},
-    ),
-    Rule(
-        "refused",
-        "copied",
-        {"cascade[tier]": ("DUE",), "outcome": ("REFUSED",), "tries": ("LEFT",)},
-        {},
-    ),
-    Rule(
-        "refused_for_good",
-        "copied",
-        {"cascade[tier]": ("DUE",), "outcome": ("REFUSED",), "tries": ("SPENT",)},
-        {"cascade[tier]": "NONE"},
-    ),
-)
-
 FORGOTTEN: Effects = {
     "phase": "ABSENT",
     "waits[all]": "NO",
@@ -404,7 +353,17 @@ ENDS = (
 )
 
 RULES: tuple[Rule, ...] = (
-    LOOKUP + STEP + LETTING_GO + DEADLINE + LOADS + STORES + READS + EVICTION + CASCADING + RESET
+    LOOKUP
+    + PLANS
+    + STEP
+    + LETTING_GO
+    + DEADLINE
+    + LOADS
+    + STORES
+    + READS
+    + EVICTION
+    + CASCADING
+    + RESET
 ) + ENDS
 
 __all__ = ["EVENTS", "RULES", "Effects", "Event", "Guard", "Rule"]

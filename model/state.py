@@ -74,6 +74,8 @@ class State:
     """Tiers that have refused, with the step in which they did."""
     probes: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
     """(request, key, tier) -> since when undecided; None when it has timed out."""
+    claims: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(request, key) -> the tier that was found to have it, for a plan to come."""
     barred: frozenset[Any] = frozenset()
     """Cascades from before a reset that cleared their tier: they cannot bring a key back."""
     ending: tuple[str, ...] = ()
@@ -129,6 +131,7 @@ class State:
             frozenset(
                 (k, None if first is None else self.now - first) for k, first in self.probes.items()
             ),
+            frozenset(self.claims.items()),
             frozenset(map(plain, self.barred)),
             self.ending,
             frozenset(self.minds.items()),
@@ -144,7 +147,7 @@ class State:
 _CHANGING = (
     "world",
     *("requests", "jobs", "operations", "since", "landed", "due", "attempts"),
-    *("pressed", "probes", "minds", "mail"),
+    *("pressed", "probes", "claims", "minds", "mail"),
 )
 """What a call may change in place, and a copy therefore needs of its own."""
 

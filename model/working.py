@@ -12,7 +12,7 @@ from typing import Any
 from .jobs import Jobs
 from .operations import Seen
 from .state import State
-from .vocabulary import CASCADES
+from .vocabulary import CASCADES, OVERDUE, OWNING
 
 
 class Forbidden(Exception):
@@ -169,13 +169,35 @@ class Working(Jobs):
         else:
             chosen = self.fire("lookup", said, key=key, asker=request, tier=tier)
         if chosen.answer in ("HIT", "HIT_PENDING"):
-            self.state.probes = {
-                p: since
-                for p, since in self.state.probes.items()
-                if p[:2] != (request, key) or since is None  # a timeout is for good
-            }
+            self.settle(request, key)
         assert chosen.answer is not None
         return chosen.answer, chosen.reason
+
+    def settle(self, request: str, *key: str) -> None:
+        """What some tiers have not decided about the key, or about any, matters no more."""
+        about = (request, *key)
+        self.state.probes = {
+            p: since
+            for p, since in self.state.probes.items()
+            if p[: len(about)] != about or since is None  # a timeout is for good
+        }
+
+    def exists(self, key: str, request: str) -> str:
+        """Is the block somewhere? Nothing is reserved; a plan may act on what was found."""
+        phase = self.world.phase(key)
+        self.state.claims.pop((request, key), None)
+        if phase in OWNING:
+            word = "ABSENT" if phase in OVERDUE else "PRESENT"
+        elif self.world.get("held") == "YES":
+            word = "ABSENT"
+        else:
+            said, tier = self._ask(key, request)
+            if tier is not None:
+                self.state.claims[request, key] = tier
+            word = {"CLAIMED": "PRESENT", "UNDECIDED": "UNDECIDED"}.get(said, "ABSENT")
+        if word == "PRESENT":
+            self.settle(request, key)
+        return word
 
     def _ask(self, key: str, request: str) -> tuple[str, str | None]:
         state, limits = self.state, self.state.setting

@@ -146,6 +146,12 @@ CONTRACTS = {
             "has_pending_work is true exactly while something is still to happen",
             (PROOF, TOUR, RUNS),
         ),
+        Contract(
+            "A1-promote-what-is-read",
+            "blocks promoted for a load plan are those that it loads and that, when it was made, "
+            "were neither in the primary tier nor in flight, each once; none if it loads nothing",
+            (PROOF, TOUR, RUNS),
+        ),
         Contract("E1-events", "replaying the events gives the resident set", (TOUR, RUNS)),
         Contract("D1-bytes", "bytes read under a key are the bytes stored under it", (TOUR, RUNS)),
     )

@@ -14,6 +14,14 @@ CALLS: dict[str, str] = {
         "request; up to the first that has the block."
     ),
     "lookup_many": "the lookups one after another.",
+    "exists": (
+        "no event: nothing is reserved. Where the primary tier does not decide, each tier is asked "
+        "once for all keys that are still open, and which one has a block is remembered for a plan."
+    ),
+    "plan_load": (
+        "`plan` for every key, or for none: where permits or slots are missing, or a block is "
+        "nowhere any more, nothing changes. `evict` as often as slots are missing."
+    ),
     "prepare_load": "`read` for every key; refused as a whole unless every key is RESIDENT.",
     "complete_load": "`unpin` for every key; whoever waited on the block has read it (`let_go`).",
     "prepare_store": (
@@ -73,6 +81,14 @@ DECISIONS: tuple[tuple[str, str], ...] = (
         " one is free, else that promise holds until the block lands only. It is kept while the"
         " writer has not reported, a hung one's too, and then until the last waiter has let go."
         " At a reset it is given back at once unless a writer is still alive.",
+    ),
+    (
+        "What a load plan holds",
+        "Each block of the plan until its request has read it or let go, also one that was in the "
+        "primary tier already; the lease of such a block begins anew. A plan acts on what `exists` "
+        "found for the same request; a claim that has been retracted since, a reset and its hold "
+        "make the block lost, and the plan is refused. A plan that succeeds, an empty one too, "
+        "ends the questions that no tier has answered.",
     ),
     (
         "What is full",

@@ -209,6 +209,16 @@ class Driver:
         answers = self.manager.lookup_many(list(op.keys), self.handles[op.request])
         return tuple(getattr(a, "name", a) for a in answers)
 
+    def _do_exists(self, op: ops.Exists) -> Any:
+        words = {True: "PRESENT", False: "ABSENT", None: "UNDECIDED"}
+        answers = self.manager.exists(list(op.keys), self.handles[op.request])
+        return tuple(words.get(a, a) for a in answers)
+
+    def _do_plan_load(self, op: ops.PlanLoad) -> Any:
+        plan = self.manager.plan_load(list(op.keys), self.handles[op.request])
+        verdict = getattr(plan.verdict, "name", plan.verdict)
+        return verdict, tuple(plan.lost if verdict == "LOST" else plan.promoted)
+
     def _do_prepare_load(self, op: ops.PrepareLoad) -> Any:
         operation = self.manager.prepare_load(list(op.keys), self.handles[op.request])
         self._check(operation, "read")

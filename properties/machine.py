@@ -68,6 +68,7 @@ menus = st.builds(
     Menu,
     batches=st.booleans(),
     lookup_many=st.booleans(),
+    plans=st.booleans(),
     minds=st.sampled_from(((), MINDS)),
     moods=st.sampled_from(((), MOODS)),
     resets=st.booleans(),
@@ -98,6 +99,7 @@ class LockstepMachine(RuleBasedStateMachine):
         self.menu = replace(
             menu,
             lookup_many=menu.lookup_many and can("lookup_many"),
+            plans=menu.plans and can("exists") and can("plan_load"),
             withdraw=can("withdraw"),
             resets=menu.resets and can("reset_cache"),
         )

@@ -24,6 +24,8 @@ class Menu:
     batches: bool = False
     """Offer calls with two keys as well."""
     lookup_many: bool = False
+    plans: bool = False
+    """Offer questions of existence, and load plans."""
     stores: bool = True
     loads: bool = True
     minds: tuple[str, ...] = ()
@@ -92,6 +94,9 @@ def _of_request(
         resident = all(state.world.phase(k) == "RESIDENT" for k in group)
         if menu.lookup_many and len(group) > 1:
             yield ops.LookupMany(group, request)
+        if menu.plans:
+            yield ops.Exists(group, request)
+            yield ops.PlanLoad(group, request)
         # one read of a key for each request at a time: more would make every state space infinite
         idle = not any(
             o.kind == "READ" and o.request == request and set(o.keys) & set(group)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import answers, custody, lifetimes, progress
+from . import answers, custody, lifetimes, planned, progress
 from .steps import OBLIGATIONS, Obligation, Step
 
-SOURCES = (answers, custody, lifetimes, progress)
+SOURCES = (answers, custody, lifetimes, progress, planned)
 
 __all__ = ["OBLIGATIONS", "SOURCES", "Obligation", "Step"]

@@ -38,6 +38,9 @@ def _menu(**on: object) -> Menu:
     return Menu(**{**off, **on})  # type: ignore[arg-type]
 
 
+PLANNING = frozenset(
+    ("exists", "plan_load", "prepare_load", "complete_load", "job_ends", "on_schedule_end")
+) | {"withdraw"}
 COPYING = frozenset({"prepare_store", "complete_store", "job_ends", "on_schedule_end"})
 
 ROOMS = (
@@ -89,6 +92,45 @@ ROOMS = (
         ),
         _menu(withdraw=True),
         weight=2,
+    ),
+    Room(
+        "plans",
+        "load plans of two requests, and what becomes of what they hold",
+        Setting(slots=1, tiers=(T("t0", has=("k0",)),), requests=(R("r0"), R("r1"))),
+        _menu(plans=True, loads=True, withdraw=True, only=PLANNING),
+        weight=3,
+    ),
+    Room(
+        "plans of two blocks",
+        "all of a plan or nothing, when there is room for both, for one, or for none",
+        Setting(slots=3, keys=("k0", "k1"), tiers=(T("t0", has=("k0", "k1")),)),
+        _menu(plans=True, batches=True, loads=True, only=PLANNING),
+    ),
+    Room(
+        "plans and stores",
+        "a plan of a block that the GPU writes or has written, when the only slot is needed",
+        Setting(slots=1, keys=("k0", "k1"), tiers=(T("t0", has=("k1",)),)),
+        _menu(
+            plans=True,
+            stores=True,
+            failures=False,
+            only=PLANNING | {"prepare_store", "complete_store"},
+        ),
+        weight=2,
+    ),
+    Room(
+        "plans and time",
+        "questions that are not answered, leases and resets under a plan",
+        Setting(slots=1, tiers=(T("t0", has=("k0",)),)),
+        _menu(
+            plans=True,
+            loads=True,
+            time=True,
+            resets=True,
+            minds=("UNDECIDED", "ABSENT"),
+            only=PLANNING | {"time_passes", "reset_cache", "on_reset_flushed"},
+        ),
+        weight=3,
     ),
     Room(
         "room",

@@ -23,7 +23,9 @@ def scenes(state: State, menu: Menu) -> Iterator[Scene]:
     for op in moves(state, replace(menu, minds=(), moods=())):
         yield (op,)
         if isinstance(op, ops.Lookup):
-            yield from _lookups(state, op, menu)
+            yield from _lookups(state, op, op.key, menu)
+        elif isinstance(op, ops.Exists) and len(op.keys) == 1:
+            yield from _lookups(state, op, op.keys[0], menu)
         for mood in menu.moods:
             if isinstance(op, SENSITIVE.get(mood, ())):
                 for tier in state.setting.tiers:
@@ -42,13 +44,13 @@ SENSITIVE: dict[str, tuple[type[Operation], ...]] = {
 """Which calls a mood can make a difference to; lookups have minds of their own."""
 
 
-def _lookups(state: State, op: ops.Lookup, menu: Menu) -> Iterator[Scene]:
-    """A lookup under each combination of what the tiers can say, or raise, of its key."""
-    if not menu.minds or state.world.phase(op.key) != "ABSENT":
+def _lookups(state: State, op: Operation, key: str, menu: Menu) -> Iterator[Scene]:
+    """A question under each combination of what the tiers can say, or raise, of its key."""
+    if not menu.minds or state.world.phase(key) != "ABSENT":
         return
     raising = ("raise on lookup",) if "raise on lookup" in menu.moods else ()
     tiers = [t.name for t in state.setting.tiers]
-    usual = [state.minds.get((t, op.key), "ABSENT") for t in tiers]
+    usual = [state.minds.get((t, key), "ABSENT") for t in tiers]
     for answers in product((*menu.minds, *raising), repeat=len(tiers)):
         if list(answers) == usual:
             continue
@@ -59,6 +61,6 @@ def _lookups(state: State, op: ops.Lookup, menu: Menu) -> Iterator[Scene]:
                 before.append(ops.Mood(tier, now))
                 after.append(ops.Mood(tier, now, on=False))
             elif now != was:
-                before.append(ops.Mind(tier, op.key, now))
-                after.append(ops.Mind(tier, op.key, was))
+                before.append(ops.Mind(tier, key, now))
+                after.append(ops.Mind(tier, key, was))
         yield (*before, op, *after)

@@ -29,6 +29,7 @@ NEEDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("stores", frozenset({"prepare_store", "complete_store"})),
     ("loads", frozenset({"prepare_load", "complete_load"})),
     ("lookup_many", frozenset({"lookup_many"})),
+    ("plans", frozenset({"exists", "plan_load"})),
     ("verify", frozenset({"tier_verifies"})),
     ("mistakes", frozenset({"misreport"})),
 )

@@ -29,6 +29,10 @@ ROLE_SORTS = {
 }
 
 
+ASKING = ("lookup", "plan")
+"""Events that speak of a tier that claims the block."""
+
+
 def bind(signature: Signature, event: Event, rule: Rule) -> dict[str, Term]:
     """The terms that an event is about: constants, or what follows from its transfer or key."""
     roles = {name: signature.constant(name, sort) for name, sort in ROLE_SORTS.items()}
@@ -186,7 +190,7 @@ class Transition:
     def mentions(self) -> set[str]:
         """The roles that the event or the rule's effects speak of."""
         roles = {"slot", *self.event.roles}
-        if "transfer" in roles or self.event.name == "lookup":
+        if "transfer" in roles or self.event.name in ASKING:
             roles |= {"key", "asker", "tier"}
         roles |= {str(effect) for effect in self.rule.then.values() if str(effect) in ROLE_SORTS}
         return roles | {verb for verb in ("permit", "berth") if self.rule.then.get(verb) == "take"}
@@ -247,7 +251,7 @@ def check_locality(rules: Sequence[Rule], events: Mapping[str, Event]) -> None:
         known = {*event.roles, "all", "heir"}
         if event.roles == ("transfer",):
             known |= {"key", "asker", "tier"}
-        if event.name == "lookup":
+        if event.name in ASKING:
             known.add("tier")  # the first that claims the block
         for cell in (*event.given, *rule.when, *rule.then):
             role = split(cell)[1]

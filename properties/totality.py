@@ -27,6 +27,21 @@ ALWAYS: tuple[Guard, ...] = ({},)
 
 OFFERED: Mapping[str, tuple[str, tuple[Guard, ...]]] = {
     "lookup": ("L1-answer-true", ALWAYS),
+    "plan": (
+        "A1-promote-what-is-read",
+        (
+            {"phase": ("QUEUED", "LOADING")},
+            {"phase": ("STORING", "RESIDENT"), "permit": ("YES",)},
+            {"phase": ("STORING", "RESIDENT"), "permits": ("YES",)},
+            {
+                "phase": ("ABSENT",),
+                "held": ("NO",),
+                "tiers": ("CLAIMED",),
+                "permits": ("YES",),
+                "room": ("YES",),
+            },
+        ),
+    ),
     "submit": ("L4-submitted-once", ({"phase": ("QUEUED",)},)),
     "step_end": ("P1-progress", ({"phase": tuple(p for p in PHASES if p != "QUEUED")},)),
     "let_go": ("L3-until-read", ALWAYS),

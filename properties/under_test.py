@@ -73,7 +73,10 @@ class ManagerUnderTest(Protocol):
         """Stored and removed events (`kind`, `key`) since the last call."""
 
 
-OPTIONAL_CALLS = ("lookup_many", "withdraw", "reset_cache", "on_reset_flushed", "external")
+OPTIONAL_CALLS = (
+    *("lookup_many", "exists", "plan_load", "withdraw"),
+    *("reset_cache", "on_reset_flushed", "external"),
+)
 """Calls that a manager may lack; operations that need them are then left out."""
 
 

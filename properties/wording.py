@@ -65,6 +65,8 @@ def _reset(op: ops.Reset) -> str:
 _SAY: dict[type[ops.Operation], Callable[[Any], str]] = {
     ops.Lookup: lambda op: f"{op.request} looks up {op.key}",
     ops.LookupMany: lambda op: f"{op.request} looks up {together(op.keys)} in one call",
+    ops.Exists: lambda op: f"{op.request} asks where {together(op.keys)} are",
+    ops.PlanLoad: lambda op: f"{op.request} plans to load {together(op.keys) or 'nothing'}",
     ops.PrepareLoad: lambda op: f"{op.request} pins {together(op.keys)} for the GPU to read",
     ops.CompleteLoad: lambda op: f"the GPU has read (operation {op.number})",
     ops.PrepareStore: lambda op: f"{op.request} offers {together(op.keys)} to be stored",

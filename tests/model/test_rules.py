@@ -52,6 +52,7 @@ offer, stored, not_stored = (
     ops.CompleteStore(1),
     ops.CompleteStore(1, ok=False),
 )
+exists, plan = ops.Exists(K0, "r0"), ops.PlanLoad(K0, "r0")
 read = ops.PrepareLoad(K0, "r0")
 reset, flushed = ops.Reset(), ops.Flushed()
 time = ops.Advance(30.0)
@@ -85,6 +86,10 @@ SHORTEST: dict[str, tuple[Setting, tuple[ops.Operation, ...]]] = {
     "timed_out": (UNDECIDED, (ask, step, time, ask)),
     "retracted": (HAS, (ask, step, fails(1), ask)),
     "absent": (EMPTY, (ask,)),
+    # load plans
+    "plan_joins": (HAS, (ask, plan)),
+    "plan_takes_permit": (ALONE, (offer, plan)),
+    "plan_promotes": (HAS, (exists, plan)),
     # the end of a step
     "submitted": (HAS, (ask, step)),
     "step_ends": (EMPTY, (step,)),

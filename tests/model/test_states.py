@@ -13,6 +13,8 @@ from .support import History, R, T, contents
 EVERY = {
     "lookup": ops.Lookup("k0", "r0"),
     "lookup_many": ops.LookupMany(("k0", "k1"), "r0"),
+    "exists": ops.Exists(("k0", "k3"), "r0"),
+    "plan_load": ops.PlanLoad(("k0", "k1"), "r0"),
     "prepare_load": ops.PrepareLoad(("k0",), "r0"),
     "complete_load": ops.CompleteLoad(1),
     "prepare_store": ops.PrepareStore(("k0",), "r0"),

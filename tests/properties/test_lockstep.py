@@ -96,6 +96,11 @@ class OffersOnce(Wrapped):
         tier.submit_store = submit_store
 
 
+class PlansNothing(Manager):
+    def plan_load(self, keys, request):
+        return super().plan_load((), request)
+
+
 class AsksTooMany(Wrapped):
     def lookup(self, key, request):
         self.given[-1].lookup(key, RequestInfo("r0", 1))
@@ -263,6 +268,13 @@ BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]
         EMPTY,
         (ask,),
         "lookup of k0 by r0 answered RETRY, to be answered: MISS",
+    ),
+    "a plan that forgets to promote": (
+        "A1-promote-what-is-read",
+        PlansNothing,
+        HAS,
+        (ops.Exists(K0, "r0"), ops.PlanLoad(K0, "r0")),
+        "a plan of ('k0',) came to ('PLANNED', ()), to come to: ('PLANNED', ('k0',))",
     ),
     "a wrong answer in a batch": (
         "L1-answer-true",

@@ -24,6 +24,10 @@ PINNED: dict[str, tuple[int, int]] = {
     "batches": (80, 690),
     "promises": (658, 3610),
     "heirs": (236, 1360),
+    "plans": (188, 1328),
+    "plans of two blocks": (61, 481),
+    "plans and stores": (95, 710),
+    "plans and time": (274, 1945),
     "room": (72, 437),
     "stores": (181, 2194),
     "mistakes": (78, 508),
@@ -43,6 +47,11 @@ PINNED: dict[str, tuple[int, int]] = {
     "hits": (187, 1267),
     "claims": (92, 392),
     "after the end": (22, 114),
+    "batches of stores": (17, 129),
+    "jobs": (70, 398),
+    "hung tier": (144, 612),
+    "ends of copies": (118, 514),
+    "ends and resets": (85, 290),
 }
 
 

@@ -1,0 +1,167 @@
+"""Load plans: where blocks are, without reserving any; then all of a wave, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .blocks import Block
+from .cascades import Cascades
+from .claims import Claims
+from .lookups import Lookups
+from .operations import LoadPlan, PlanVerdict
+from .primary import PrimaryTier
+from .requests import Request, Requests
+from .secondary import Secondary
+from .step import Step
+from .tiers.base import Key
+from .transfers import Transfers
+from .vocabulary import LookupResult, Phase
+
+HIT, HIT_PENDING = LookupResult.HIT, LookupResult.HIT_PENDING
+MISS = LookupResult.MISS
+RESIDENT, STORING = Phase.RESIDENT, Phase.STORING
+PLANNED, NO_ROOM, LOST = PlanVerdict.PLANNED, PlanVerdict.NO_ROOM, PlanVerdict.LOST
+
+
+class Plans:
+    """What `exists`, `plan_load` and their like do. The step has begun."""
+
+    def __init__(
+        self,
+        primary: PrimaryTier,
+        requests: Requests,
+        transfers: Transfers,
+        cascades: Cascades,
+        claims: Claims,
+        lookups: Lookups,
+        step: Step,
+    ) -> None:
+        self._primary = primary
+        self._requests = requests
+        self._transfers = transfers
+        self._cascades = cascades
+        self._claims = claims
+        self._lookups = lookups
+        self._step = step
+
+    # -- resolve ----------------------------------------------------------------------------------
+
+    def exists(self, keys: Sequence[Key], request: Request) -> list[bool | None]:
+        """Whether each block is somewhere; None where a tier has not decided. Reserves nothing."""
+        blocks, found = self._primary.blocks, request.found
+        if found:
+            for key in keys:
+                found.pop(key, None)
+        absent = [] if self._lookups.held else [key for key in keys if key not in blocks]
+        where = self._claims.locate(absent, request, self._step.now) if absent else {}
+        answers: list[bool | None] = []
+        for key in keys:
+            block = blocks.get(key)
+            if block is not None:
+                there: bool | None = not STORING < block.phase < RESIDENT
+            else:
+                place = where.get(key, MISS)
+                there = None if place is None else isinstance(place, Secondary)
+                if isinstance(place, Secondary):
+                    found[key] = place
+            if there and request.probes:
+                self._requests.settle_probes(request, key)
+            answers.append(there)
+        return answers
+
+    def landed(self, keys: Sequence[Key]) -> LookupResult:
+        """HIT when all are RESIDENT, HIT_PENDING while some are on their way, MISS when one is
+        neither."""
+        blocks, answer = self._primary.blocks, HIT
+        for key in keys:
+            block = blocks.get(key)
+            if block is None or STORING < block.phase < RESIDENT:
+                return MISS
+            if block.phase is not RESIDENT:
+                answer = HIT_PENDING
+        return answer
+
+    # -- plan -------------------------------------------------------------------------------------
+
+    def head(self, keys: Sequence[Key]) -> int:
+        """How many of the keys, from the first on, there are permits for."""
+        left = self._primary.permits - self._primary.permits_used
+        find = self._primary.blocks.get
+        for n, key in enumerate(keys):
+            block = find(key)
+            if block is None or not block.permit:
+                if not left:
+                    return n
+                left -= 1
+        return len(keys)
+
+    def plan(self, keys: Sequence[Key], request: Request) -> LoadPlan:
+        """Promise all of the blocks until read, promoting those that are nowhere; or nothing."""
+        keys = tuple(keys)
+        lost = self._lost(keys, request)
+        if not lost and self._short(keys):
+            # An eviction may have to be decided: first hear what has ended.
+            self._transfers.absorb()
+            lost = self._lost(keys, request)
+        if lost:
+            return LoadPlan(LOST, keys, lost=lost)
+        blocks = self._primary.blocks
+        absent = [key for key in keys if key not in blocks]
+        if self.head(keys) < len(keys) or not self._take(keys, absent, request):
+            return LoadPlan(NO_ROOM, keys)
+        for key in keys:
+            request.found.pop(key, None)
+        self._requests.decided(request)
+        return LoadPlan(PLANNED, keys, promoted=tuple(absent))
+
+    def _lost(self, keys: Sequence[Key], request: Request) -> tuple[Key, ...]:
+        """Blocks that are overdue, or that no tier is known to have."""
+        blocks, found, held = self._primary.blocks, request.found, self._lookups.held
+        lost = []
+        for key in keys:
+            block = blocks.get(key)
+            if block is not None:
+                gone = STORING < block.phase < RESIDENT
+            else:
+                source = found.get(key)
+                gone = held or source is None or key in source.retracted
+            if gone:
+                lost.append(key)
+        return tuple(lost)
+
+    def _short(self, keys: Sequence[Key]) -> bool:
+        primary = self._primary
+        absent = sum(key not in primary.blocks for key in keys)
+        return absent > primary.free or self.head(keys) < len(keys)
+
+    def _take(self, keys: Sequence[Key], absent: Sequence[Key], request: Request) -> bool:
+        """Hold what is there, make room, queue the rest; there are permits for all."""
+        primary, requests = self._primary, self._requests
+        blocks = primary.blocks
+        present = [block for key in keys if (block := blocks.get(key)) is not None]
+        resident = [block for block in present if block.phase is RESIDENT]
+        missing = max(0, len(absent) - primary.free)
+        victims: list[Block] | None = []
+        if missing:
+            spared = [block for block in resident if block.loose]
+            if primary.evictable - len(spared) < missing:
+                return False
+            victims = primary.victims(missing, spared)
+            if victims is None:
+                return False
+        for block in present:
+            if block.phase is RESIDENT:
+                reading = block.pins > 0 and self._reads(block, request)
+                requests.hold(block, request, self._step.now, reading=reading)
+            else:
+                requests.wait(block, request)
+        for victim in victims or ():
+            primary.remove(victim)
+            self._cascades.evicted(victim)
+        for key in absent:
+            requests.queue(primary.reserve(key), request.found[key], request)
+        return True
+
+    def _reads(self, block: Block, request: Request) -> bool:
+        reads = self._transfers.reads.values()
+        return any(read.request is request and block in read.blocks for read in reads)
