@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import random
 
-from ..model.operations import MINDS, MOODS, Operation, RequestSetting, Setting, TierSetting
+from ..model.operations import (
+    MINDS,
+    MOODS,
+    Operation,
+    RequestSetting,
+    Setting,
+    TierSetting,
+)
 from ..model.state import State
 from .driver import Factory
 from .found import Found

@@ -18,7 +18,7 @@ from ..model import operations as ops
 from ..model.operations import MINDS, Operation, Setting
 from .driver import Factory
 from .found import Found
-from .lockstep import Divergence, Lockstep
+from .lockstep import Divergence, Lockstep, Saved
 from .moves import Menu, moves
 
 NEEDS: tuple[tuple[str, frozenset[str]], ...] = (
@@ -41,13 +41,16 @@ def shortest(factory: Factory, found: Found, *, limit_s: float = 20.0) -> Found:
     The search ends after `limit_s` seconds; what was found by then, if only `found`, is returned
     with the operations that do not matter left out.
     """
+    return search(factory, found, limit_s=limit_s)[0]
+
+
+def search(factory: Factory, found: Found, *, limit_s: float = 20.0) -> tuple[Found, bool]:
+    """As `shortest`, and whether every shorter history of its kind was tried in that time."""
     until = time.monotonic() + limit_s
     best = without_detours(factory, found)
     for setting in _settings(best):
-        shorter = _search(factory, setting, best, until)
-        if shorter is not None:
-            best = shorter
-    return best
+        best = _search(factory, setting, best, until) or best
+    return best, time.monotonic() <= until
 
 
 def replay(factory: Factory, setting: Setting, history: tuple[Operation, ...]) -> Divergence | None:
@@ -134,21 +137,17 @@ def _search(factory: Factory, setting: Setting, best: Found, until: float) -> Fo
     menu = menu_of(best.history)
     kinds = frozenset(op.op for op in best.history)
     menu = replace(menu, only=kinds | {"on_schedule_end", "lookup", "job_ends"})
-    seen: set[Hashable] = set()
-    queue: deque[tuple[Operation, ...]] = deque([()])
+    start = Lockstep(factory, setting)
+    seen: set[Hashable] = {_mark(start)}
+    queue: deque[Saved] = deque([start.save()])
     while queue:
-        history = queue.popleft()
-        if len(history) + 1 >= len(best.history):
+        saved = queue.popleft()
+        if len(saved.history) + 1 >= len(best.history):
             return None
-        lockstep = _at(factory, setting, history)
-        if lockstep is None:
-            continue
-        for op in list(moves(lockstep.state, menu)):
+        for op in list(moves(saved.state, menu)):
             if time.monotonic() > until:
                 return None
-            here = _at(factory, setting, history)
-            if here is None:
-                break
+            here = Lockstep.resume(factory, setting, saved)
             try:
                 here.do(op)
             except Divergence as divergence:
@@ -158,17 +157,8 @@ def _search(factory: Factory, setting: Setting, best: Found, until: float) -> Fo
             mark = _mark(here)
             if mark is None or mark not in seen:
                 seen.add(mark)
-                queue.append((*history, op))
+                queue.append(here.save())
     return None
-
-
-def _at(factory: Factory, setting: Setting, history: tuple[Operation, ...]) -> Lockstep | None:
-    lockstep = Lockstep(factory, setting)
-    try:
-        lockstep.run(history)
-    except Divergence:
-        return None
-    return lockstep
 
 
 def _mark(lockstep: Lockstep) -> Hashable:
