@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from .blocks import Block, HitPromise, SharedHitPromise
 from .jobs import Load, Read, Send, Write
@@ -111,21 +111,22 @@ class ManagerProbe:
         owned = [block.slot for block in primary.blocks.values()]
         quarantined = [block.slot for block in primary.quarantine]
         free = [*primary._returned, *range(primary._fresh, primary.slots)]
-        _say(len(free) == primary.free, f"{len(free)} free slots, counted {primary.free}")
+        if len(free) != primary.free:
+            _wrong(f"{len(free)} free slots, counted {primary.free}")
         doubled = [slot for slot, n in Counter(owned + quarantined + free).items() if n > 1]
-        _say(not doubled, f"slots {doubled} are more than one of free, owned, quarantined")
-        _say(
-            len(owned) + len(quarantined) + len(free) == primary.slots,
-            f"{primary.slots} slots, but {len(owned)} owned, {len(quarantined)} quarantined and "
-            f"{len(free)} free",
-        )
+        if doubled:
+            _wrong(f"slots {doubled} are more than one of free, owned, quarantined")
+        if len(owned) + len(quarantined) + len(free) != primary.slots:
+            _wrong(
+                f"{primary.slots} slots, but {len(owned)} owned, {len(quarantined)} quarantined "
+                f"and {len(free)} free"
+            )
         for key, block in primary.blocks.items():
-            _say(block.key == key, f"the block of {key!r} says it is {block.key!r}")
+            if block.key != key:
+                _wrong(f"the block of {key!r} says it is {block.key!r}")
         evictable = sum(b.phase is RESIDENT and b.loose for b in primary.blocks.values())
-        _say(
-            evictable == primary.evictable,
-            f"{evictable} evictable blocks, counted {primary.evictable}",
-        )
+        if evictable != primary.evictable:
+            _wrong(f"{evictable} evictable blocks, counted {primary.evictable}")
 
     def _check_pins(self) -> None:
         pins: Counter[Block] = Counter()
@@ -137,15 +138,12 @@ class ManagerProbe:
                 sending.update(job.blocks.values())
         pins.update(sending)
         for block in {*self._primary.blocks.values(), *self._primary.quarantine, *pins}:
-            _say(
-                block.pins == pins[block],
-                f"{block.key!r} has {block.pins} pins, {pins[block]} transfers read it",
-            )
-            _say(
-                not block.pins or block.phase is RESIDENT,
-                f"{block.key!r} is pinned but {block.phase.name}",
-            )
-        _say(self._primary.sending == dict(sending), "berths differ from the stores in flight")
+            if block.pins != pins[block]:
+                _wrong(f"{block.key!r} has {block.pins} pins, {pins[block]} transfers read it")
+            if not (not block.pins or block.phase is RESIDENT):
+                _wrong(f"{block.key!r} is pinned but {block.phase.name}")
+        if self._primary.sending != dict(sending):
+            _wrong("berths differ from the stores in flight")
 
     def _check_writers(self) -> None:
         writing: dict[Block, Load | Write] = {}
@@ -156,65 +154,55 @@ class ManagerProbe:
             writing.update(dict.fromkeys(write.blocks, write))
         for block in self._primary.blocks.values():
             queued = block in self._requests.queued
-            _say(
-                queued == (block.phase is QUEUED),
-                f"{block.key!r} is {block.phase.name} and {'' if queued else 'not '}queued",
-            )
+            if queued != (block.phase is QUEUED):
+                _wrong(f"{block.key!r} is {block.phase.name} and {'' if queued else 'not '}queued")
             if block.phase is not QUEUED:
-                _say(
-                    block.writer is writing.get(block),
-                    f"{block.key!r} is {block.phase.name}: its writer is not what is in flight",
-                )
-                _say(
-                    (block in writing) == (block.phase in _WRITING),
-                    f"{block.key!r} is {block.phase.name} and {'' if block in writing else 'not '}"
-                    "being written",
-                )
+                if block.writer is not writing.get(block):
+                    _wrong(
+                        f"{block.key!r} is {block.phase.name}: its writer is not what is in flight"
+                    )
+                if (block in writing) != (block.phase in _WRITING):
+                    _wrong(
+                        f"{block.key!r} is {block.phase.name} and "
+                        f"{'' if block in writing else 'not '}being written"
+                    )
         for block in self._primary.quarantine:
-            _say(
-                block in writing or block.pins > 0,
-                f"slot {block.slot} is quarantined under no transfer that will report",
-            )
+            if not (block in writing or block.pins > 0):
+                _wrong(f"slot {block.slot} is quarantined under no transfer that will report")
 
     def _check_promises(self) -> None:
         primary, requests = self._primary, self._requests
         blocks = [*primary.blocks.values(), *primary.quarantine]
         permits = sum(block.permit for block in blocks)
-        _say(
-            permits == primary.permits_used <= primary.permits,
-            f"{permits} permits held, counted {primary.permits_used} of {primary.permits}",
-        )
-        _say(
-            len(primary.sending) <= primary.berths,
-            f"{len(primary.sending)} slots cascade, allowed are {primary.berths}",
-        )
+        if not (permits == primary.permits_used <= primary.permits):
+            _wrong(f"{permits} permits held, counted {primary.permits_used} of {primary.permits}")
+        if not (len(primary.sending) <= primary.berths):
+            _wrong(f"{len(primary.sending)} slots cascade, allowed are {primary.berths}")
         waits = 0
         for block in blocks:
             waits += len(block.waits or ())
-            _say(block.waits is None or block.waits != {}, f"{block.key!r}: empty waits")
+            if not (block.waits is None or block.waits != {}):
+                _wrong(f"{block.key!r}: empty waits")
             for request in block.waits or ():
-                _say(
-                    block in request.waits and request.home is requests,
-                    f"{request} waits on {block.key!r} without knowing it, or has finished",
-                )
+                if not (block in request.waits and request.home is requests):
+                    _wrong(f"{request} waits on {block.key!r} without knowing it, or has finished")
             promised = block.phase is RESIDENT and block.waits is not None
-            _say(block.permit or not promised, f"{block.key!r} is promised without a permit")
+            if not (block.permit or not promised):
+                _wrong(f"{block.key!r} is promised without a permit")
             loading = block.phase in (QUEUED, Phase.LOADING, Phase.OVERDUE_LOADING)
-            _say(block.permit or not loading, f"{block.key!r} is promoted without a permit")
-            _say(
-                not block.permit or block.phase is not RESIDENT or promised,
-                f"{block.key!r} holds a permit for nobody",
-            )
-        _say(waits == requests.waiting, f"{waits} waits, counted {requests.waiting}")
+            if not (block.permit or not loading):
+                _wrong(f"{block.key!r} is promoted without a permit")
+            if not (not block.permit or block.phase is not RESIDENT or promised):
+                _wrong(f"{block.key!r} holds a permit for nobody")
+        if waits != requests.waiting:
+            _wrong(f"{waits} waits, counted {requests.waiting}")
 
     def _check_requests(self) -> None:
         requests = self._requests
         known = [*requests.live.values(), *requests.ends]
         undecided = sum(len(tiers) for r in known for tiers in r.probes.values())
-        _say(
-            undecided == requests.undecided,
-            f"{undecided} undecided probes, counted {requests.undecided}",
-        )
+        if undecided != requests.undecided:
+            _wrong(f"{undecided} undecided probes, counted {requests.undecided}")
         storing: Counter[Request] = Counter(
             write.request
             for write in self._transfers.writes.values()
@@ -224,22 +212,18 @@ class ManagerProbe:
         for offers in self._cascades.parked.values():
             parked.update(tuple(offers))
         for request in {*known, *storing, *parked}:
-            _say(
-                (request.storing, request.parked) == (storing[request], parked[request]),
-                f"{request} counts {request.storing} stores and {request.parked} parked offers, "
-                f"there are {storing[request]} and {parked[request]}",
-            )
+            if (request.storing, request.parked) != (storing[request], parked[request]):
+                _wrong(
+                    f"{request} counts {request.storing} stores and {request.parked} parked "
+                    f"offers, there are {storing[request]} and {parked[request]}"
+                )
         for request in requests.ends:
-            _say(
-                not request.waits and not request.probes and request.home is None,
-                f"{request} has finished and still waits for something",
-            )
+            if not (not request.waits and not request.probes and request.home is None):
+                _wrong(f"{request} has finished and still waits for something")
         for secondary in self._secondaries:
             for block in secondary.due:
-                _say(
-                    self._primary.blocks.get(block.key) is block and block.phase is RESIDENT,
-                    f"a cascade of {block.key!r} is due, which is not resident",
-                )
+                if not (self._primary.blocks.get(block.key) is block and block.phase is RESIDENT):
+                    _wrong(f"a cascade of {block.key!r} is due, which is not resident")
 
     # -- fingerprint ------------------------------------------------------------------------------
 
@@ -378,6 +362,5 @@ def _blocks(job: _Job) -> Iterable[Block]:
     return job.blocks.values() if isinstance(job.blocks, dict) else job.blocks
 
 
-def _say(holds: bool, words: str) -> None:
-    if not holds:
-        raise AssertionError(words)
+def _wrong(words: str) -> NoReturn:
+    raise AssertionError(words)
