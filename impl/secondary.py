@@ -196,7 +196,7 @@ def attach(tiers: Sequence[Tier], arena: Arena) -> tuple[Secondary, ...]:
     """
     names = [getattr(tier, "name", None) for tier in tiers]
     for tier, name in zip(tiers, names, strict=True):
-        if not isinstance(tier, Tier) or not isinstance(name, str):
+        if not _acts_as_tier(tier) or not isinstance(name, str):
             raise ConfigError(
                 f"tiers must have the methods and the name of tierproof's Tier protocol; "
                 f"{type(tier).__name__} has not"
@@ -206,6 +206,16 @@ def attach(tiers: Sequence[Tier], arena: Arena) -> tuple[Secondary, ...]:
     for tier in tiers:
         tier.attach(arena)
     return tuple(Secondary(tier, index) for index, tier in enumerate(tiers))
+
+
+_KNOWN: set[type] = set()
+"""Types whose instances were seen to be tiers: looking at every method takes a while."""
+
+
+def _acts_as_tier(tier: Tier) -> bool:
+    if type(tier) not in _KNOWN and isinstance(tier, Tier):
+        _KNOWN.add(type(tier))
+    return type(tier) in _KNOWN
 
 
 def named_tiers(secondaries: tuple[Secondary, ...], names: Collection[str]) -> list[Secondary]:

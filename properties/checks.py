@@ -33,7 +33,9 @@ NEEDED_CALLS = {"R1-reset": ("reset_cache", "on_reset_flushed")}
 # -- proof ---------------------------------------------------------------------------------------
 
 
-def by_proof(chosen: Chosen | None, report: Report, *, seeds: Sequence[int] = (0,)) -> None:
+def by_proof(
+    chosen: Chosen | None, report: Report, *, seeds: Sequence[int] = (0,)
+) -> list[Verdict]:
     """Prove the table, or the break of it that a built-in faulty manager brings."""
     from .proof import prove
 
@@ -55,6 +57,7 @@ def by_proof(chosen: Chosen | None, report: Report, *, seeds: Sequence[int] = (0
         f"{', '.join(f'{n:,} {verdict}' for verdict, n in found.items())} "
         f"(z3 {versions()['z3']}, {told_seeds})"
     )
+    return every
 
 
 def _table_of(chosen: Chosen | None) -> Sequence[Rule]:
@@ -114,7 +117,7 @@ def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) ->
     """Drive the manager through every reachable case."""
     from .tour import tour
 
-    with _driving(chosen):
+    with driving(chosen):
         result = tour(chosen.factory, progress=progress)
     rules = len(result.rules)
     counts = {
@@ -153,7 +156,7 @@ def by_runs(
     from .machine import fuzz
     from .real_tiers import with_files
 
-    with _driving(chosen):
+    with driving(chosen):
         result = fuzz(chosen.factory, examples=examples, seed=seed, progress=progress)
         real = with_files(chosen.factory, operations=files, seed=seed)
     counts = {
@@ -178,7 +181,7 @@ def by_runs(
 
 
 @contextmanager
-def _driving(chosen: Chosen) -> Iterator[None]:
+def driving(chosen: Chosen) -> Iterator[None]:
     """What a user's manager raises where nothing was prepared for it is not our fault.
 
     Tiers fail by the thousand on purpose; the shipped manager need not tell each time.
@@ -210,12 +213,13 @@ def _judge(
     found = Counter(f.divergence.contract for f in divergences)
     for contract in CONTRACTS.values():
         if method in contract.methods:
-            verdict, says = _verdict(chosen, contract.id, method, found)
+            verdict, says = verdict_on(chosen, contract.id, method, found)
             mine = {**counts, "divergences": found[contract.id]}
             report.results.append(Result(contract.id, method, verdict, mine, seconds, says))
 
 
-def _verdict(chosen: Chosen, contract: str, method: str, found: Counter[str]) -> tuple[str, str]:
+def verdict_on(chosen: Chosen, contract: str, method: str, found: Counter[str]) -> tuple[str, str]:
+    """The verdict of a method on one contract, given how often each was found broken; and why."""
     if contract not in chosen.claims:
         return "not_claimed", ""
     gap = chosen.known_gaps.get(contract)
@@ -242,5 +246,5 @@ def add_counterexamples(
     by_method: dict[str, list[Found]] = defaultdict(list)
     for method, several in found.items():
         by_method[method] += several
-    with _driving(chosen):
+    with driving(chosen):
         report.counterexamples += gather(chosen, by_method, report.violated(), progress=progress)
