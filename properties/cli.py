@@ -129,15 +129,21 @@ def prove(
 @app.command()
 def tour(
     manager: ManagerOption = SHIPPED,
+    exhaustive: Annotated[
+        bool,
+        typer.Option("--exhaustive", help="Instead: every history of up to 6 operations."),
+    ] = False,
     folder: FolderOption = FOLDER,
     json: JsonOption = None,
     junit: JunitOption = None,
 ) -> None:
     """Drive a manager through every reachable case of the table."""
-    from . import commands_verify as commands
+    from .commands_soak import tour_exhaustively
+    from .commands_verify import tour as usual
 
     outputs, terminal = Outputs(json, junit), Terminal()
-    outputs.finish(commands.tour(resolve(manager), terminal, folder=folder), terminal)
+    run = tour_exhaustively if exhaustive else usual
+    outputs.finish(run(resolve(manager), terminal, folder=folder), terminal)
 
 
 @app.command()
@@ -166,6 +172,28 @@ def mutants(json: JsonOption = None, junit: JunitOption = None) -> None:
 
     outputs, terminal = Outputs(json, junit), Terminal()
     outputs.finish(run(terminal), terminal)
+
+
+@app.command()
+def soak(
+    operations: Annotated[
+        int, typer.Option("--operations", metavar="N", min=1, help="How many, all told.")
+    ] = 1_000_000,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="S", min=0, help="The same seed, the same calls.")
+    ] = 0,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Keep the report; go on from it if it exists."),
+    ] = None,
+) -> None:
+    """Call the shipped manager at random for long, with real tiers and faults."""
+    from .commands_soak import soak_long
+
+    outputs, terminal = Outputs(json, None), Terminal()
+    outputs.finish(
+        soak_long(resolve(), terminal, operations=operations, seed=seed, kept=json), terminal
+    )
 
 
 @bench.command("verify")
