@@ -306,6 +306,13 @@ BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]
     ),
     "a promised block that is answered MISS": (
         "L3-until-read",
+        answers(n3="MISS"),
+        HAS,
+        (ask, step, lands, ask, ask),
+        "answered MISS, to be answered: HIT",
+    ),
+    "a block that has just landed and is answered MISS": (
+        "F1-partial-failure",
         answers(n2="MISS"),
         HAS,
         (ask, step, lands, ask),
@@ -409,8 +416,8 @@ BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]
         (offer, stored),
         "complete_store was refused: not now",
     ),
-    "a landed key that is not there": (
-        "F1-partial-failure",
+    "a landing that is not announced": (
+        "E1-events",
         Silent,
         HAS,
         (ask, step, lands, ask),
@@ -458,8 +465,8 @@ BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]
         (ops.Reset(), ask),
         "answered HIT_PENDING, to be answered: MISS",
     ),
-    "a block that outlives a reset": (
-        "R1-reset",
+    "a store after a reset that is not announced": (
+        "E1-events",
         Silent,
         EMPTY,
         (ops.Reset(), offer, stored),
@@ -501,14 +508,14 @@ BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]
         "has_pending_work() is False, right: True",
     ),
     "a store that lands and is not announced": (
-        "S4-operations",
+        "E1-events",
         Silent,
         EMPTY,
         (offer, stored),
         "events say resident: [], right: ['k0']",
     ),
     "a store that fails and is announced": (
-        "F1-partial-failure",
+        "E1-events",
         AnnouncesFailures,
         EMPTY,
         (offer, ops.CompleteStore(1, ok=False)),
