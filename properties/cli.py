@@ -228,6 +228,30 @@ def spec(
     outputs.finish(run(folder, check=check), terminal)
 
 
+@app.command()
+def scan(
+    workload: Annotated[Path, typer.Argument(metavar="WORKLOAD.json")],
+    consumer: Annotated[
+        str, typer.Option("--consumer", metavar="NAME", help="retry, pending or two-phase.")
+    ] = "two-phase",
+    delay: Annotated[
+        int,
+        typer.Option(
+            "--tier-delay", metavar="N", min=0, max=1000, help="Steps until a tier answers."
+        ),
+    ] = 1,
+    json: JsonOption = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw each group's keys.")
+    ] = None,
+) -> None:
+    """Run a workload on the shipped manager; say what is checked, promoted and read."""
+    from .commands_scan import scan as run
+
+    outputs, terminal, plot = Outputs(json, None), Terminal(), writable(plot, "--plot")
+    outputs.finish(run(workload, consumer=consumer, delay=delay, plot=plot), terminal)
+
+
 class Outputs:
     """Where a report goes besides the terminal; refused at once where it could not be written."""
 

@@ -88,6 +88,8 @@ class Report:
     """Fates of mutants (`mutants.Fate`)."""
     pages: list[Page] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
+    result: dict[str, Any] | None = None
+    """The figures of a scan."""
     lines: list[str] = field(default_factory=list)
     """Counts and circumstances, one line each, for whoever reads the terminal."""
     conclusion: str = ""
@@ -160,6 +162,8 @@ class Report:
                 for m in self.mutants
             ],
         }
+        if self.result is not None:  # of `scan` only
+            data["result"] = self.result
         if self.measures:  # of `bench` only
             data["measures"] = [
                 {"what": m.what, "value": round(m.value, 3), "unit": m.unit, "goal": m.goal}
