@@ -18,7 +18,7 @@ from .logic import FALSE, Term
 from .obligations import OBLIGATIONS, Obligation, Step
 from .prover import Prover
 from .symbolic import Transition, transition
-from .totality import OFFERED, claim, claim_names
+from .totality import claim, claim_names
 
 START, ANY_STATE = "start", "any state"
 KEEPS, BEGINS = "keeps: ", "begins with: "
@@ -76,7 +76,8 @@ def rule_scene(rule: Rule, events: Mapping[str, Event]) -> Scene:
     asked += [
         Question(ob.contract, ob.name, partial(_met, ob)) for ob in OBLIGATIONS if ob.applies(rule)
     ]
-    asked.append(Question(OFFERED[rule.event][0], CAN_HAPPEN, _nothing))
+    contract, _ = claim_names([rule], events[rule.event])[0]
+    asked.append(Question(contract, CAN_HAPPEN, _nothing))
     return Scene(
         rule.name, tuple(asked), lambda p: transition(p.signature, events[rule.event], rule)
     )
