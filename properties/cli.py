@@ -252,6 +252,15 @@ def scan(
     outputs.finish(run(workload, consumer=consumer, delay=delay, plot=plot), terminal)
 
 
+@bench.command("scan")
+def bench_scan(json: JsonOption = None, junit: JunitOption = None) -> None:
+    """Measure a scheduling pass: two phases beside one, long prompts and many waiting requests."""
+    from .commands_bench_scan import bench_scan as run
+
+    outputs, terminal = Outputs(json, junit), Terminal()
+    outputs.finish(run(terminal), terminal)
+
+
 class Outputs:
     """Where a report goes besides the terminal; refused at once where it could not be written."""
 

@@ -186,15 +186,15 @@ class Simulation:
         }
         return (key for key in kept if key[1:] in holes)  # type: ignore[index]
 
-    def go(self) -> Run:
-        """Run until every request is served, or nothing more can be expected."""
+    def go(self, passes: int | None = None) -> Run:
+        """Run until every request is served, or so many passes, or nothing more can come of it."""
         run = self.run
         arrivals = deque(sorted(range(len(run.requests)), key=self._arrival))
         waiting: dict[int, tuple[Request, Consumer]] = {}
         # every wave brings at least one block of one request, and takes a step or two
         most = sum(len(s.stored) for s in run.requests) * 2 + 100
         most += run.requests[arrivals[-1]].request.arrival_step if arrivals else 0
-        while (arrivals or waiting) and not run.stuck:
+        while (arrivals or waiting) and not run.stuck and run.steps != passes:
             while arrivals and self._arrival(arrivals[0]) <= run.steps:
                 i = arrivals.popleft()
                 waiting[i] = self._announce(i)
