@@ -114,16 +114,20 @@ def prove(
     ] = 1,
     export: Annotated[
         Path | None,
-        typer.Option("--export", metavar="DIR", help="Write every obligation as SMT-LIB."),
+        typer.Option(
+            "--export",
+            metavar="DIR",
+            help="Write every obligation as SMT-LIB and let cvc5 prove it.",
+        ),
     ] = None,
     json: JsonOption = None,
     junit: JunitOption = None,
 ) -> None:
     """Prove the rule table for any number of keys, tiers, requests, slots and transfers."""
-    from . import commands_verify as commands
+    from .commands_prove import prove as run
 
     outputs, terminal = Outputs(json, junit), Terminal()
-    outputs.finish(commands.prove(terminal, seeds=seeds, export=export), terminal)
+    outputs.finish(run(terminal, seeds=seeds, export=export), terminal)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The commands that hold a manager, or the table, to the contracts: verify, prove, tour, fuzz."""
+"""The commands that hold a manager to the contracts: verify, tour, fuzz."""
 
 from __future__ import annotations
 
@@ -40,16 +40,6 @@ def verify(
     with terminal.progress("counterexamples") as step:
         add_counterexamples(chosen, report, found, step)
     return _finished(report, chosen, folder)
-
-
-def prove(terminal: Terminal, *, seeds: int, export: Path | None) -> Report:
-    """The proof alone, over one seed or several."""
-    report = Report("prove")
-    with terminal.progress("proof"):
-        by_proof(None, report, seeds=range(seeds))
-    with terminal.progress("readings"):
-        by_readings(None, report)
-    return report
 
 
 def tour(chosen: Chosen, terminal: Terminal, *, folder: Path) -> Report:

@@ -61,6 +61,8 @@ class Stand:
     missing_rules: tuple[str, ...] = ()
     raises: BaseException | None = None
     differences: tuple[str, ...] = ()
+    opinion: dict[str, Any] = field(default_factory=dict)
+    unproved_by_cvc5: tuple[str, ...] = ()
     fates: list[Any] = field(default_factory=list)
     seeds: list[int] = field(default_factory=list)
 
@@ -98,6 +100,17 @@ class Stand:
         found = walk(factory, "runs")
         return SimpleNamespace(examples=examples, operations=9, divergences=found, seconds=0.2)
 
+    def ask_spacer(self):
+        names = {"verdict": "holds", "checked": True, **self.opinion}
+        return [SimpleNamespace(contract="S3-pins", name="an invariant", **names)]
+
+    def export(self, folder):
+        (folder / "promote.smt2").write_text("(check-sat)")
+        return [folder / "promote.smt2"]
+
+    def reprove(self, paths):
+        return [SimpleNamespace(rule=p.stem, proved=3, failed=self.unproved_by_cvc5) for p in paths]
+
     def compare(self, rules=RULES):
         return SimpleNamespace(cases=5, differences=list(self.differences))
 
@@ -120,7 +133,9 @@ def stand(monkeypatch):
     fault = SimpleNamespace(factory=AnswersRetry, rules=(replace(RULES[0]), *RULES[1:]))
     names = ("retry_on_promotion", "submits_twice", "keeps_claim")
     for name, made in {
-        "proof": module(prove=stand.prove),
+        "proof": module(prove=stand.prove, Verdict=Verdict),
+        "second_opinion": module(ask_spacer=stand.ask_spacer),
+        "smtlib": module(export=stand.export, reprove=stand.reprove),
         "readings": module(compare=stand.compare),
         "real_tiers": module(with_files=stand.with_files),
         "tour": module(tour=stand.tour),

@@ -156,6 +156,31 @@ def test_readings_of_the_table_that_differ_leave_everything_in_doubt(report, sta
     assert data["xml"].findall(".//error")
 
 
+@pytest.mark.parametrize(
+    ("opinion", "code", "words"),
+    [
+        ({"verdict": "broken"}, 1, "Spacer: broken: an invariant (S3-pins)"),
+        ({"verdict": "unknown"}, 2, "Spacer: unknown"),
+        ({"checked": False}, 2, "the plain solver does not accept its invariant"),
+        ({}, 0, "of 1 statements of contracts Spacer proves 1"),
+    ],
+)
+def test_the_second_opinion_counts(report, stand, opinion, code, words):
+    stand.opinion = opinion
+    data = report("prove")
+    assert data["exit"] == code
+    assert words in data["out"]
+
+
+def test_what_is_exported_is_proved_again_by_cvc5(report, stand, tmp_path):
+    assert "cvc5" in report("prove", "--export", "smt")["out"]
+    assert [path.name for path in (tmp_path / "smt").iterdir()] == ["promote.smt2"]
+    stand.unproved_by_cvc5 = ("S3-pins: an obligation",)
+    data = report("prove", "--export", "smt")
+    assert data["exit"] == 2
+    assert "cvc5 does not prove of promote: S3-pins" in data["out"]
+
+
 def test_a_contract_without_an_obligation_is_not_proved(report, stand):
     stand.unproved = ("Q1-finish",)
     data = report("prove")

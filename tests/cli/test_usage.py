@@ -150,6 +150,12 @@ def test_a_counterexample_folder_that_is_a_file_is_told(run, tmp_path):
     assert_told(done, "--counterexamples")
 
 
+def test_an_export_that_cannot_be_written_is_told_before_any_work(run, stand, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert_told(run("prove", "--export", tmp_path / "file"), "--export")
+    assert stand.seeds == []
+
+
 def test_an_interrupt_ends_with_130(run, stand):
     stand.raises = KeyboardInterrupt()
     done = run("tour")
