@@ -156,3 +156,78 @@ CONTRACTS = {
         Contract("D1-bytes", "bytes read under a key are the bytes stored under it", (TOUR, RUNS)),
     )
 }
+
+TIER_CONTRACTS = {
+    c.id: c
+    for c in (
+        Contract("T1-nonblocking", "lookup, submit and poll never wait for I/O", (RUNS,)),
+        Contract(
+            "T2-one-report",
+            "every submitted job is reported exactly once, by the set of keys that landed, and "
+            "only when its I/O can no longer touch the slots; also after a worker's crash or a "
+            "drain",
+            (RUNS,),
+        ),
+        Contract(
+            "T3-bytes",
+            "a landed key's bytes are the bytes stored under it; torn, truncated, foreign, "
+            "bit-flipped or half-written data is a failed key, never bytes",
+            (RUNS,),
+        ),
+        Contract(
+            "T4-visible",
+            "after a store is reported, lookup finds it (at once, or undecided and then present); "
+            "before, it never does; a cached absent does not outlive the tier's own store",
+            (RUNS,),
+        ),
+        Contract(
+            "T5-withdraw",
+            "a failed load or store withdraws the verdict; an answer that belongs to an older "
+            "question is dropped",
+            (RUNS,),
+        ),
+        Contract(
+            "T6-own-arguments",
+            "a job owns its arguments; slots are touched only between submit and report",
+            (RUNS,),
+        ),
+        Contract(
+            "T7-bounded",
+            "a configured capacity holds; queues are bounded and refuse stores rather than pin "
+            "slots; loads go before queued stores, stores still progress",
+            (RUNS,),
+        ),
+        Contract(
+            "T8-drain",
+            "after drain no I/O touches the arena and every result is available; bounded in time, "
+            "naming the jobs that could not be stopped",
+            (RUNS,),
+        ),
+        Contract(
+            "T9-raises",
+            "one exception never ends a background loop; what fails fails that call alone, and "
+            "the tier recovers without a restart",
+            (RUNS,),
+        ),
+        Contract(
+            "T10-restart",
+            "what was reported stored is found after a restart with the same configuration; "
+            "another namespace or size of blocks finds nothing of it; leftovers of a killed "
+            "writer are ignored",
+            (RUNS,),
+        ),
+        Contract(
+            "T11-shared",
+            "several processes on one folder, bucket or server: whole blocks only, no foreign "
+            "bytes",
+            (RUNS,),
+        ),
+        Contract("D1-bytes", "bytes read under a key are the bytes stored under it", (RUNS,)),
+        Contract(
+            "D2-isolation",
+            "keys of different tenants, adapters, models or layouts never meet",
+            (RUNS,),
+        ),
+    )
+}
+"""The contract of a secondary tier; a tier that does not claim them all has `claims`."""

@@ -194,6 +194,27 @@ def _factory_in(module: ModuleType, where: str, attribute: str) -> Factory:
     return found  # type: ignore[no-any-return]  # anything callable
 
 
+def named(spec: str, ways: str, wanted: str, **arguments: object) -> Any:
+    """What a user named as module:factory or file.py:factory, seen to accept these arguments.
+
+    Raises:
+        UsageError: there is no such thing, or it does not accept them; `ways` says what to write.
+    """
+    where, _, attribute = spec.rpartition(":")
+    if not where or not attribute:
+        raise UsageError(f"{spec!r} does not name a factory; {ways}")
+    try:
+        found: Any = _module_of(where, None)
+    except UsageError as mistake:
+        raise UsageError(str(mistake).replace(WAYS, ways)) from mistake
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise UsageError(f"{where} has no {attribute!r} that could be called as {wanted}; {ways}")
+    _must_accept(found, spec, wanted, **arguments)
+    return found
+
+
 def _must_accept(call: Any, name: str, wanted: str, *args: object, **named: object) -> None:
     try:
         signature = inspect.signature(call)

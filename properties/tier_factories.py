@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..impl.tiers.block_file import file_bytes
+from ..impl.tiers.file_io import FileIO
 from ..impl.tiers.files import FileTier
 from ..impl.tiers.memory import MemoryTier
 from ..impl.tiers.object_store import ObjectStoreTier
@@ -16,7 +17,7 @@ from ..impl.tiers.redis import RedisTier
 from ..impl.tiers.slab import SlabTier
 from ..impl.tiers.slab_file import file_length
 
-BLOCKS = 256
+BLOCKS = 64
 """Capacity of the file tiers in blocks."""
 SOON = 0.01
 """Seconds that an ABSENT of a shared tier is believed: checks should not wait for longer."""
@@ -27,7 +28,14 @@ def memory(*, block_bytes: int, root: Path, namespace: str, blocks: int = BLOCKS
     return MemoryTier(capacity_blocks=blocks)
 
 
-def files(*, block_bytes: int, root: Path, namespace: str, blocks: int = BLOCKS) -> FileTier:
+def files(
+    *,
+    block_bytes: int,
+    root: Path,
+    namespace: str,
+    blocks: int = BLOCKS,
+    io: FileIO | None = None,
+) -> FileTier:
     """The file tier, layout *files*."""
     capacity = blocks * file_bytes(block_bytes)
     return FileTier(
@@ -37,13 +45,28 @@ def files(*, block_bytes: int, root: Path, namespace: str, blocks: int = BLOCKS)
         threads=3,
         queued_stores=32,
         absent_seconds=SOON,
+        io=io,
     )
 
 
-def slab(*, block_bytes: int, root: Path, namespace: str, blocks: int = BLOCKS) -> SlabTier:
+def slab(
+    *,
+    block_bytes: int,
+    root: Path,
+    namespace: str,
+    blocks: int = BLOCKS,
+    io: FileIO | None = None,
+) -> SlabTier:
     """The file tier, layout *slab*."""
     capacity = file_length(blocks, block_bytes)
-    return SlabTier(root, namespace=namespace, capacity_bytes=capacity, threads=3, queued_stores=32)
+    return SlabTier(
+        root,
+        namespace=namespace,
+        capacity_bytes=capacity,
+        threads=3,
+        queued_stores=32,
+        io=io,
+    )
 
 
 def redis(

@@ -56,6 +56,8 @@ class TierRig:
         self.reports: dict[int, JobReport] = {}
         self.jobs: dict[int, tuple[Key, ...]] = {}
         self.verified: list[Key] = []
+        self.raised: list[Exception] = []
+        """What the tier raised: each was a failed call or job, as the protocol says."""
         self._ids = count(1)
         tier.attach(self.arena)
 
@@ -67,7 +69,11 @@ class TierRig:
         for key, slot in zip(keys, slots, strict=True):
             self.arena.row(slot)[:] = payload(key, self.block_bytes)
         job = StoreJob(next(self._ids), tuple(keys), slots)
-        refused = set(self.tier.submit_store(job))
+        try:
+            refused = set(self.tier.submit_store(job))
+        except Exception as error:  # by the protocol that is a failed job, and nothing has begun
+            self.raised.append(error)
+            return None
         taken = tuple(key for key in keys if key not in refused)
         if keys and not taken:
             return None
@@ -81,13 +87,21 @@ class TierRig:
             if 0 <= slot < self.arena.slots:
                 self.arena.row(slot)[:] = bytes(self.block_bytes)
         job = LoadJob(next(self._ids), tuple(keys), slots)
-        self.tier.submit_load(job)
         self.jobs[job.job_id] = tuple(keys)
+        try:
+            self.tier.submit_load(job)
+        except Exception as error:
+            self.raised.append(error)
+            self.reports[job.job_id] = JobReport(job.job_id, frozenset())
         return job.job_id
 
     def poll(self) -> list[JobReport]:
         """What the tier reports now; each job's report is taken once."""
-        polled = self.tier.poll()
+        try:
+            polled = self.tier.poll()
+        except Exception as error:  # nothing this time
+            self.raised.append(error)
+            return []
         self.verified += polled.verified
         for report in polled.reports:
             if report.job_id in self.reports:
@@ -139,7 +153,11 @@ class TierRig:
 
     def ask(self, key: Key) -> Claim:
         """One lookup."""
-        return self.tier.lookup(key, NO_REQUEST)
+        try:
+            return self.tier.lookup(key, NO_REQUEST)
+        except Exception as error:
+            self.raised.append(error)
+            return Claim.ABSENT
 
     def decide(self, key: Key, contract: str = "T4-visible") -> Claim:
         """Look up, as a scheduler does in step after step, until the tier knows."""
@@ -175,7 +193,7 @@ class TierRig:
 
     def close(self) -> None:
         """End the tier."""
-        self.tier.drain(5.0)
+        self.tier.drain(1.0)
         self.tier.shutdown()
 
 

@@ -141,6 +141,11 @@ class FileTier(BlockTier):
         super().shutdown()
 
     @property
+    def capacity_bytes(self) -> int | None:
+        """Bound on `used_bytes` and on temporaries together; None: no bound."""
+        return self._limit
+
+    @property
     def direct(self) -> bool:
         """Whether O_DIRECT works in the folder."""
         return self._direct

@@ -61,6 +61,17 @@ class MemoryTier:
         """How many blocks it keeps."""
         return len(self._blocks)
 
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the blocks it keeps."""
+        return sum(map(len, self._blocks.values()))
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """Bound on `used_bytes`; None: no bound."""
+        arena, blocks = self._arena, self._capacity
+        return None if arena is None or blocks is None else blocks * arena.block_bytes
+
     def attach(self, arena: Arena) -> None:
         """Take the primary tier's memory: row i is slot i."""
         self._arena = arena

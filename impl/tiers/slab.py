@@ -130,6 +130,11 @@ class SlabTier(BlockTier):
         )
 
     @property
+    def capacity_bytes(self) -> int:
+        """Size of the slab, index included."""
+        return self._capacity
+
+    @property
     def direct(self) -> bool:
         """Whether O_DIRECT works in the folder."""
         return self._direct

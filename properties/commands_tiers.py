@@ -1,0 +1,37 @@
+"""The command `check-tier`: hold a secondary tier to the contracts that it claims."""
+
+from __future__ import annotations
+
+import logging
+
+from .report import VIOLATED, Report
+from .terminal import Terminal
+from .tiers_under_test import check_tier, chosen_tier
+
+
+def check(spec: str, terminal: Terminal, *, operations: int) -> Report:
+    """Check a tier; the faults are real ones, so what tiers log about them is not shown."""
+    log = logging.getLogger("tierproof")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with chosen_tier(spec) as chosen, terminal.progress("contracts") as step:
+            report = check_tier(chosen, operations=operations, progress=step)
+    finally:
+        log.setLevel(before)
+    faults = sum(r.counts.get("faults", 0) for r in report.results)
+    kills = sum(r.counts.get("kills", 0) for r in report.results)
+    jobs = sum(r.counts.get("reports", 0) for r in report.results)
+    report.lines.append(f"{jobs:,} jobs, {faults} injected faults, {kills} killed writers")
+    if not any(r.counts.get("faults") for r in report.results if r.contract == "T3-bytes"):
+        report.lines.append("no stored bytes were found that could be damaged")
+    report.conclusion = _conclusion(report)
+    return report
+
+
+def _conclusion(report: Report) -> str:
+    if report.exit == VIOLATED:
+        return f"{report.manager} breaks {', '.join(report.violated())}"
+    if report.exit:
+        return f"{report.manager}: not everything could be checked"
+    return f"{report.manager} keeps every contract that it claims"
