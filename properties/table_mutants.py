@@ -6,10 +6,7 @@ any size, or it survives: then a contract is missing.
 
 from __future__ import annotations
 
-import multiprocessing
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -242,49 +239,3 @@ def _agree(prover: Prover, one: Transition, other: Transition) -> bool:
     decision = prover.decide(And(same))
     prover.close()
     return decision.word == "proved"
-
-
-# ------------------------------------------------------------------------------------------- fates
-
-
-@dataclass(frozen=True)
-class Fate:
-    """What became of a mutant: killed (by the proof of `contract`), equivalent, or survived."""
-
-    name: str
-    verdict: str
-    contract: str | None
-    seconds: float
-
-
-def fate(mutant: TableMutant) -> Fate:
-    """Kill a mutant by proof, or prove it equivalent, or let it survive."""
-    began = time.perf_counter()
-    contract = kill_by_proof(mutant)
-    if contract is not None:
-        verdict = "killed"
-    else:
-        verdict = "equivalent" if is_equivalent(mutant) else "survived"
-    return Fate(mutant.name, verdict, contract, time.perf_counter() - began)
-
-
-def fates(mutants: Sequence[TableMutant] | None = None, workers: int = 1) -> Iterator[Fate]:
-    """The fates of mutants, in their order; of all one-cell breaks of the table, if none are named.
-
-    Mutants are made from the table anew in each worker: sending them would take longer.
-    """
-    if mutants is not None or workers <= 1:
-        yield from map(fate, table_mutants() if mutants is None else mutants)
-        return
-    count = len(table_mutants())
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_fate_of, range(count), chunksize=16)
-
-
-@cache
-def _all_mutants() -> list[TableMutant]:
-    return table_mutants()
-
-
-def _fate_of(number: int) -> Fate:
-    return fate(_all_mutants()[number])
