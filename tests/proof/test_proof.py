@@ -121,8 +121,8 @@ def test_cores_name_cells_and_few_of_them_are_never_used(verdicts):
     used = uses(verdicts)
     assert used["evicted.when.waiters"] > 0
     assert used["invariant: a fresh transfer is on the slot of its block"] > 0
-    # A core is not the smallest there is, so which cells are left varies. They decide between rules,
-    # which is what totality and determinism are about, or say what an invariant implies.
+    # A core is not the smallest there is, so which cells are left varies. They decide between
+    # rules, as totality and determinism need, or say what an invariant implies.
     unused = unused_cells(verdicts)
     assert len(unused) <= 12, unused
     assert set(unused) <= set(cells())
