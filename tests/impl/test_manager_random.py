@@ -12,7 +12,7 @@ import pytest
 
 from tierproof import LookupResult
 from tierproof.impl.external import ExternalRequests
-from tierproof.impl.operations import LoadOperation, StoreOperation
+from tierproof.impl.operations import LoadOperation, PlanVerdict, StoreOperation
 from tierproof.impl.requests import Request
 from tierproof.impl.tiers.base import Claim, StorePolicy
 
@@ -91,6 +91,24 @@ class Walk:
         if hits and self.draw.random() < 0.6:
             self.loads.append(self.rig.manager.prepare_load(hits, request))
 
+    def plan(self) -> None:
+        manager, probe = self.rig.manager, self.rig.probe
+        keys, request = self.some_keys(), self.one()
+        if self.draw.random() < 0.8:
+            manager.exists(keys, request)
+        phases = [probe.phase(key) for key in keys]
+        verdict = manager.plan_load(keys, request).verdict
+        if verdict is PlanVerdict.PLANNED:
+            assert all(request.handle in probe.waiters(key) for key in keys)
+            assert manager.landed(keys, request) in (HIT, LookupResult.HIT_PENDING)
+            queued = [key for key in keys if probe.phase(key) == "QUEUED"]
+            assert not set(phases) & {"OVERDUE_LOADING", "OVERDUE_STORING"}
+            assert all(
+                key in queued for key, was in zip(keys, phases, strict=True) if was == "ABSENT"
+            )
+        elif manager.landed(keys, request) is HIT and self.draw.random() < 0.5:
+            self.loads.append(manager.prepare_load(keys, request))
+
     def store(self) -> None:
         operation = self.rig.manager.prepare_store(self.some_keys(), self.one())
         if operation is not None:
@@ -159,6 +177,7 @@ class Walk:
             self.announce: 6,
             self.lookup: 24,
             self.lookup_many: 8,
+            self.plan: 10,
             self.store: 12,
             self.stored: 10,
             self.loaded: 6,
