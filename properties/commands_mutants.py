@@ -24,5 +24,7 @@ def mutants(terminal: Terminal) -> Report:
         told = ", ".join(f"{n} {v}" for v, n in verdicts.most_common())
         by = ", ".join(f"{killer} {n}" for killer, n in killers.most_common())
         seconds = sum(m.seconds for m in mine)
-        report.lines.append(f"{name}: {len(mine)} mutants in {seconds:.1f} s: {told} (by {by})")
+        report.lines.append(f"{name}: {len(mine):,} mutants in {seconds:.1f} s: {told} (by {by})")
+        reasons = Counter(m.reason for m in mine if m.verdict == "equivalent")
+        report.lines += [f"  equivalent: {n:,}, because {why}" for why, n in reasons.items()]
     return report

@@ -118,17 +118,20 @@ def contracts_table(report: Report) -> Table:
 
 
 def mutants_table(report: Report) -> Table:
-    """One row for each mutant of production; those of the table are counted by killer."""
+    """One row for each mutant of production, and for each of the table that survived."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("set", "mutant", "verdict", "by", "contract", "operations", "seconds"):
+    for name in ("mutant", "verdict", "by", "contract", "operations", "seconds"):
         right = name in ("operations", "seconds")
-        table.add_column(name, justify="right" if right else "left")
+        table.add_column(name, justify="right" if right else "left", no_wrap=not right)
     for m in report.mutants:
-        if m.set == "table" and m.verdict == "killed":
+        if m.set == "table" and m.verdict != "survived":  # there are hundreds; they are counted
             continue
-        operations = str(m.operations) if m.operations else ""
+        operations = str(m.operations or "")
+        if operations and not m.shortest:  # the search ended before all shorter ones were tried
+            operations = f"<= {operations}"
         verdict = Text(m.verdict, style=STYLES.get(m.verdict, ""))
-        row = (m.set, m.name, verdict, m.killer or "", m.contract or "", operations)
+        name = m.name if m.set != "table" else f"table: {m.name}"
+        row = (name, verdict, m.killer or "", m.contract or "", operations)
         table.add_row(*row, f"{m.seconds:.2f}")
     return table
 

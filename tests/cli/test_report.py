@@ -245,6 +245,8 @@ def fate(group, name, verdict, killer="tour"):
         contract=None,
         operations=3,
         seconds=0.1,
+        reason="it does the same",
+        shortest=False,
     )
 
 
@@ -258,7 +260,10 @@ def test_a_mutant_that_survives_is_red(report, stand):
 
 def test_mutants_that_are_killed_or_equivalent_are_good(report, stand):
     stand.fates = [fate("table", "a", "killed"), fate("production", "b", "equivalent")]
-    assert report("mutants")["exit"] == 0
+    data = report("mutants")
+    assert data["exit"] == 0
+    assert "equivalent: 1, because it does the same" in data["out"]
+    assert "<= 3" in data["out"]
 
 
 def test_junit_counts_what_it_holds(report):
