@@ -120,8 +120,8 @@ def contracts_table(report: Report) -> Table:
 def mutants_table(report: Report) -> Table:
     """One row for each mutant of production, and for each of the table that survived."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("mutant", "verdict", "by", "contract", "operations", "seconds"):
-        right = name in ("operations", "seconds")
+    for name in ("mutant", "verdict", "by", "contract", "ops", "seconds"):
+        right = name in ("ops", "seconds")
         table.add_column(name, justify="right" if right else "left", no_wrap=not right)
     for m in report.mutants:
         if m.set == "table" and m.verdict != "survived":  # there are hundreds; they are counted
