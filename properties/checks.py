@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 PROOF_WORKERS = min(4, os.cpu_count() or 1)
-NEEDED_CALLS = {"R1-reset": ("reset_cache", "on_reset_flushed")}
+NEEDED_CALLS = {
+    "R1-reset": ("reset_cache", "on_reset_flushed"),
+    "A1-promote-what-is-read": ("exists", "plan_load"),
+}
 """Optional calls without which a manager cannot be held to a contract at all."""
 
 

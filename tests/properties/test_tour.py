@@ -184,3 +184,22 @@ def test_no_factory_stays_behind_when_a_tour_fails():
     with pytest.raises(RuntimeError, match="no manager today"):
         tour(broken, rooms=SMALL[:1], processes=1)
     assert tour(shipped, rooms=SMALL[:1], processes=1).divergences == []
+
+
+class WithoutPlans:
+    """A manager that lacks what it may lack."""
+
+    def __init__(self, **given):
+        self._manager = shipped(**given)
+
+    def __getattr__(self, name):
+        if name in ("exists", "plan_load", "lookup_many", "withdraw"):
+            raise AttributeError(name)
+        return getattr(self._manager, name)
+
+
+def test_calls_that_a_manager_may_lack_are_left_out_of_its_tour():
+    rooms = [ROOM["plans"], ROOM["batches"]]
+    result = tour(WithoutPlans, rooms=rooms, processes=1)
+    assert result.divergences == []
+    assert "plan_promotes" in result.missing_rules
