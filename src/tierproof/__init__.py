@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 logging.getLogger("tierproof").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
+    from tierproof.impl.answers import Asked
     from tierproof.impl.arena import Arena
     from tierproof.impl.config import ManagerConfig
     from tierproof.impl.errors import (
@@ -23,54 +24,69 @@ if TYPE_CHECKING:
         TierError,
         TierProofError,
     )
+    from tierproof.impl.geometry import Geometry, Group, Prompt
     from tierproof.impl.keys import BlockKey
     from tierproof.impl.manager import TieredOffloadingManager
+    from tierproof.impl.one_phase import OnePhase
     from tierproof.impl.tiers.configuration import build_tiers
     from tierproof.impl.tiers.files import FileTier
     from tierproof.impl.tiers.memory import MemoryTier
     from tierproof.impl.tiers.object_store import ObjectStoreTier
     from tierproof.impl.tiers.redis import RedisTier
     from tierproof.impl.tiers.slab import SlabTier
+    from tierproof.impl.two_phase import TwoPhase
     from tierproof.impl.vocabulary import LookupResult, MissReason
 
 __all__ = [
     "Arena",
+    "Asked",
     "BlockKey",
     "ConfigError",
     "ContractViolation",
     "CorruptBlockError",
     "FileTier",
+    "Geometry",
+    "Group",
     "LookupResult",
     "ManagerConfig",
     "MemoryTier",
     "MissReason",
     "ObjectStoreTier",
+    "OnePhase",
+    "Prompt",
     "RedisTier",
     "SlabTier",
     "TierError",
     "TierProofError",
     "TieredOffloadingManager",
+    "TwoPhase",
     "__version__",
     "build_tiers",
 ]
 
 _HOME = {
     "Arena": "tierproof.impl.arena",
+    "Asked": "tierproof.impl.answers",
     "BlockKey": "tierproof.impl.keys",
     "ConfigError": "tierproof.impl.errors",
     "ContractViolation": "tierproof.impl.errors",
     "CorruptBlockError": "tierproof.impl.errors",
     "FileTier": "tierproof.impl.tiers.files",
+    "Geometry": "tierproof.impl.geometry",
+    "Group": "tierproof.impl.geometry",
     "LookupResult": "tierproof.impl.vocabulary",
     "ManagerConfig": "tierproof.impl.config",
     "MemoryTier": "tierproof.impl.tiers.memory",
     "MissReason": "tierproof.impl.vocabulary",
     "ObjectStoreTier": "tierproof.impl.tiers.object_store",
+    "OnePhase": "tierproof.impl.one_phase",
+    "Prompt": "tierproof.impl.geometry",
     "RedisTier": "tierproof.impl.tiers.redis",
     "SlabTier": "tierproof.impl.tiers.slab",
     "TierError": "tierproof.impl.errors",
     "TierProofError": "tierproof.impl.errors",
     "TieredOffloadingManager": "tierproof.impl.manager",
+    "TwoPhase": "tierproof.impl.two_phase",
     "build_tiers": "tierproof.impl.tiers.configuration",
 }
 
