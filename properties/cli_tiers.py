@@ -18,6 +18,8 @@ _Junit = Annotated[
 def add_to(app: typer.Typer, bench: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("check-tier")(check_tier)
+    app.command()(doctor)
+    bench.command("tiers")(bench_tiers)
 
 
 def check_tier(
@@ -42,3 +44,51 @@ def check_tier(
 
     outputs, terminal = Outputs(json, junit), Terminal()
     outputs.finish(check(tier, terminal, operations=operations), terminal)
+
+
+def doctor(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE.toml", help="Also try every tier of it."),
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option("--folder", metavar="DIR", help="Where a cache would be.")
+    ] = Path("."),
+    json: _Json = None,
+) -> None:
+    """Say whether the machine is as the tiers want it, and what to do where not."""
+    from .cli import Outputs
+    from .commands_doctor import doctor as run
+    from .terminal import Terminal
+
+    outputs, terminal = Outputs(json, None), Terminal()
+    outputs.finish(run(folder, config), terminal)
+
+
+def bench_tiers(
+    folder: Annotated[
+        Path, typer.Option("--folder", metavar="DIR", help="On the disk to be measured.")
+    ] = Path("."),
+    mib: Annotated[
+        int, typer.Option("--mib", metavar="N", min=64, help="MiB through each tier in a round.")
+    ] = 1024,
+    beside: Annotated[
+        int,
+        typer.Option("--beside", metavar="N", min=64, help="MiB that move beside manager calls."),
+    ] = 4096,
+    rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=1)] = 5,
+    servers: Annotated[
+        bool, typer.Option("--servers/--no-servers", help="Measure Redis and the object store.")
+    ] = True,
+    json: _Json = None,
+) -> None:
+    """Measure the tiers as shares of what their disk or client library gives."""
+    from .cli import Outputs
+    from .commands_bench_tiers import bench_tiers as run
+    from .terminal import Terminal
+
+    outputs, terminal = Outputs(json, None), Terminal()
+    report = run(
+        terminal, folder=folder, total=mib << 20, moved=beside << 20, rounds=rounds, remote=servers
+    )
+    outputs.finish(report, terminal)

@@ -1,0 +1,86 @@
+"""How long a manager's calls take while many bytes move: through its tiers, or by a memcpy."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..impl.manager import TieredOffloadingManager
+from ..impl.tiers.slab import SlabTier
+from ..impl.tiers.slab_file import file_length
+
+_KEYS = 256
+_STEP = 16
+
+
+def percentile(took: list[float], share: float) -> float:
+    """The value below which `share` of them are."""
+    return sorted(took)[min(len(took) - 1, int(share * len(took)))]
+
+
+def calls_beside_tiers(folder: Path, *, block_bytes: int, total: int) -> list[float]:
+    """Seconds of every call while at least `total` bytes go through a slab tier."""
+    tier = SlabTier(folder, capacity_bytes=file_length(_KEYS + 8, block_bytes))
+    manager = TieredOffloadingManager(slots=64, block_bytes=block_bytes, tiers=[tier])
+    try:
+
+        def moved() -> int:
+            seen = tier.counters
+            return (seen["stored"] + seen["loaded"] + seen["already_stored"]) * block_bytes
+
+        return _drive(manager, lambda: moved() >= total)
+    finally:
+        manager.shutdown()
+
+
+def calls_beside_memcpy(*, block_bytes: int, total: int) -> list[float]:
+    """Seconds of the same calls while a thread copies as many bytes between two buffers."""
+    manager = TieredOffloadingManager(slots=64, block_bytes=block_bytes)
+    done = threading.Event()
+    source = np.ones(block_bytes, dtype=np.uint8)
+    target = np.zeros(block_bytes, dtype=np.uint8)
+
+    def copy() -> None:
+        for _ in range(total // block_bytes):
+            np.copyto(target, source)
+        done.set()
+
+    thread = threading.Thread(target=copy)
+    thread.start()
+    try:
+        return _drive(manager, done.is_set, least=5_000)
+    finally:
+        thread.join()
+        manager.shutdown()
+
+
+def _drive(manager: Any, enough: Any, least: int = 0) -> list[float]:
+    took: list[float] = []
+
+    def timed(call: Any, *arguments: Any) -> Any:
+        began = time.perf_counter()
+        result = call(*arguments)
+        took.append(time.perf_counter() - began)
+        return result
+
+    number = 0
+    while not enough() or len(took) < least:
+        with manager.lock:
+            request = timed(manager.on_new_request, f"r{number}")
+            first = number * _STEP % _KEYS
+            keys = [b"key %d" % ((first + n) % _KEYS) for n in range(_STEP)]
+            answers = [timed(manager.lookup, key, request) for key in keys]
+            missing = [k for k, a in zip(keys, answers, strict=True) if a.name == "MISS"]
+            stored = timed(manager.prepare_store, missing, request) if missing else None
+            if stored is not None:
+                timed(manager.complete_store, stored)
+            timed(manager.on_schedule_end)
+            timed(manager.on_request_finished, request)
+            timed(manager.on_schedule_end)
+        number += 1
+        time.sleep(0.0005)  # as a scheduler that waits for the device
+    return took

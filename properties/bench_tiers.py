@@ -1,0 +1,255 @@
+"""`bench tiers`: what a tier moves, as a share of what its disk or its client library alone moves.
+
+Rounds alternate between the two sides, so that a busy neighbour hurts both; a figure is the median
+of the rounds' ratios. Every round moves new blocks into an empty tier. O_DIRECT keeps the page
+cache out of the way; where a file system refuses it, the report says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ..impl.arena import Arena
+from ..impl.tiers.base import Tier
+from ..impl.tiers.block_file import file_bytes
+from ..impl.tiers.files import FileTier
+from ..impl.tiers.object_store import ObjectStoreTier
+from ..impl.tiers.redis import RedisTier
+from ..impl.tiers.slab import SlabTier
+from ..impl.tiers.slab_file import file_length
+from .bench_limits import DiskLimit
+from .report import Measure, Report
+from .servers import NoServerError, RedisServer, SeaweedServer
+from .tier_rig import TierRig
+
+MIB = 1 << 20
+THREADS = 4
+_IN_FLIGHT = 128 * MIB
+_PAUSE = 0.0002
+
+
+class Pump:
+    """Moves many blocks through a tier, as many at once as the arena holds."""
+
+    def __init__(self, tier: Tier, block_bytes: int) -> None:
+        self.tier: Any = tier
+        self.slots = max(8, min(128, _IN_FLIGHT // block_bytes))
+        self.rig = TierRig(tier, slots=self.slots, block_bytes=block_bytes)
+        noise = bytes(range(256)) * 16
+        for slot in range(self.slots):  # like the limit's buffers: touched, and not all zero
+            self.rig.arena.row(slot)[:] = (noise * (block_bytes // 4096 + 1))[:block_bytes]
+        self.block_bytes = block_bytes
+
+    def move(self, keys: Sequence[bytes], what: str) -> float:
+        """GB/s for storing or loading the keys, one job a key."""
+        from ..impl.tiers.base import LoadJob, StoreJob
+
+        free, landed = list(range(self.slots)), 0
+        open_jobs: dict[int, int] = {}
+        waiting = list(reversed(keys))
+        number = len(self.rig.jobs)
+        began = time.perf_counter()
+        while waiting or open_jobs:
+            while waiting and free:
+                slot, key = free.pop(), waiting.pop()
+                number += 1
+                job_id = 1_000_000 + number
+                self.rig.jobs[job_id] = (key,)
+                if what == "store":
+                    refused = self.tier.submit_store(StoreJob(job_id, (key,), (slot,)))
+                    assert not refused, "the queue is shorter than the arena"
+                else:
+                    self.tier.submit_load(LoadJob(job_id, (key,), (slot,)))
+                open_jobs[job_id] = slot
+            for report in self.rig.poll():
+                free.append(open_jobs.pop(report.job_id))
+                landed += len(report.landed)
+            if open_jobs:
+                time.sleep(_PAUSE)
+        took = time.perf_counter() - began
+        if landed != len(keys):
+            raise RuntimeError(f"{what}: {len(keys) - landed} of {len(keys)} blocks failed")
+        return len(keys) * self.block_bytes / took / 1e9
+
+    def empty(self) -> None:
+        """Clear the tier, and wait for it."""
+        self.tier.clear()
+        self.rig.until(lambda: not self.tier._index.clearing, "T7-bounded", "no end of a clear")
+
+    def close(self) -> None:
+        """End the tier."""
+        self.rig.close()
+
+
+def rounds_of(
+    rounds: int, steps: dict[str, Callable[[int], float]], progress: Callable[[int, int], None]
+) -> dict[str, list[float]]:
+    """Every step's figure in every round, the steps one after the other in each."""
+    found: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(rounds):
+        progress(number, rounds)
+        for name, step in steps.items():
+            found[name].append(step(number))
+    return found
+
+
+def ratio(of: list[float], to: list[float]) -> float:
+    """The median of the rounds' ratios."""
+    return median(a / b for a, b in zip(of, to, strict=True))
+
+
+def file_tiers(
+    report: Report,
+    folder: Path,
+    *,
+    sizes: Sequence[int],
+    total: int,
+    rounds: int,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Both layouts against the disk's limit."""
+    for size in sizes:
+        blocks = max(8, total // size)
+        with tempfile.TemporaryDirectory(prefix="tierproof-", dir=folder) as root:
+            limit = DiskLimit(Path(root), block_bytes=size, blocks=blocks)
+            files = FileTier(Path(root) / "f", capacity_bytes=(blocks + 4) * file_bytes(size))
+            slab = SlabTier(Path(root) / "s", capacity_bytes=file_length(blocks + 4, size))
+            pumps = {"files": Pump(files, size), "slab": Pump(slab, size)}
+            keys = [b"block %d" % n for n in range(blocks)]
+            steps: dict[str, Callable[[int], float]] = {"limit write": _step(limit.write)}
+            for name, pump in pumps.items():
+                steps[f"{name} store"] = _emptied(pump, keys)
+            steps["limit read"] = _step(limit.read)
+            for name, pump in pumps.items():
+                steps[f"{name} load"] = _loaded(pump, keys)
+            try:
+                found = rounds_of(rounds, steps, progress)
+            finally:
+                for pump in pumps.values():
+                    pump.close()
+                limit.close()
+            mib = size // MIB
+            for name, to, goal in (
+                ("slab store", "limit write", 0.9),
+                ("files store", "limit write", 0.4),
+                ("slab load", "limit read", 0.9),
+                ("files load", "limit read", 0.9),
+            ):
+                report.measures.append(
+                    Measure(f"{name}, {mib} MiB, of the limit", ratio(found[name], found[to]), "")
+                )
+                if size == 4 * MIB:
+                    report.lines.append(_goal(f"{name}, {mib} MiB", found[name], found[to], goal))
+            if size == sizes[0]:
+                direct = (
+                    "O_DIRECT" if files.direct else "buffered: the file system refuses O_DIRECT"
+                )
+                report.lines.append(f"the disk's limit is measured by {limit.by}; tiers: {direct}")
+    at_hand = importlib.util.find_spec("vllm") is not None
+    report.lines.append(
+        "stock vLLM file tier: "
+        + ("found, but not driven by this command" if at_hand else "not at hand, not compared")
+    )
+
+
+def _step(call: Callable[[], float]) -> Callable[[int], float]:
+    return lambda number: call()
+
+
+def _emptied(pump: Pump, keys: Sequence[bytes]) -> Callable[[int], float]:
+    def store(number: int) -> float:
+        pump.empty()
+        return pump.move(keys, "store")
+
+    return store
+
+
+def _loaded(pump: Pump, keys: Sequence[bytes]) -> Callable[[int], float]:
+    return lambda number: pump.move(keys, "load")
+
+
+def _goal(what: str, of: list[float], to: list[float], goal: float) -> str:
+    reached = ratio(of, to)
+    word = "reached" if reached >= goal else "missed"
+    return (
+        f"{what}: {median(of):.2f} GB/s of {median(to):.2f}, ratio {reached:.2f}; "
+        f"goal {goal:g} {word}"
+    )
+
+
+def remote_tiers(
+    report: Report, *, size: int, total: int, rounds: int, progress: Callable[[int, int], None]
+) -> None:
+    """Redis and the object store against their client libraries, on servers of our own."""
+    for name, make, measure in (
+        ("redis", RedisServer, _redis_sides),
+        ("s3", SeaweedServer, _s3_sides),
+    ):
+        with tempfile.TemporaryDirectory(prefix="tierproof-", ignore_cleanup_errors=True) as folder:
+            try:
+                server: Any = make(Path(folder))
+                server.start()
+            except NoServerError as error:
+                report.lines.append(f"{name}: not measured; {error}")
+                continue
+            try:
+                blocks = max(8, total // size)
+                keys = [b"block %d" % n for n in range(blocks)]
+                arena = Arena(slots=8, block_bytes=size)
+                tier, put, get = measure(server, arena)
+                pump = Pump(tier, size)
+                steps: dict[str, Callable[[int], float]] = {
+                    "client put": _step(partial(_alone, put, blocks, size)),
+                    "store": _emptied(pump, keys),
+                    "client get": _step(partial(_alone, get, blocks, size)),
+                    "load": _loaded(pump, keys),
+                }
+                found = rounds_of(rounds, steps, progress)
+                pump.close()
+            finally:
+                server.kill()
+            for what, to in (("store", "client put"), ("load", "client get")):
+                value = ratio(found[what], found[to])
+                text = f"{name} {what}, {size // MIB} MiB, of the client alone"
+                report.measures.append(Measure(text, value, ""))
+                report.lines.append(_goal(f"{name} {what}", found[what], found[to], 0.8))
+
+
+def _alone(call: Callable[[int], object], blocks: int, size: int) -> float:
+    with ThreadPoolExecutor(THREADS) as pool:
+        began = time.perf_counter()
+        list(pool.map(call, range(blocks)))
+        return blocks * size / (time.perf_counter() - began) / 1e9
+
+
+def _redis_sides(server: RedisServer, arena: Arena) -> tuple[Tier, Any, Any]:
+    from ..impl.tiers.redis_store import client_library
+
+    library = client_library()
+    client = (getattr(library, "Valkey", None) or library.Redis)(port=server.port)
+    data = [arena.row(slot).tobytes() for slot in range(8)]
+    return (
+        RedisTier(server.url, threads=THREADS),
+        lambda n: client.set(f"alone {n}", data[n % 8]),
+        lambda n: client.get(f"alone {n}"),
+    )
+
+
+def _s3_sides(server: SeaweedServer, arena: Arena) -> tuple[Tier, Any, Any]:
+    obstore: Any = importlib.import_module("obstore")
+    store = server.store(30.0)
+    tier = ObjectStoreTier(store, threads=THREADS, timeout=30.0)
+    return (
+        tier,
+        lambda n: obstore.put(store, f"alone/{n}", arena.row(n % 8), use_multipart=False),
+        lambda n: obstore.get(store, f"alone/{n}").bytes(),
+    )

@@ -1,0 +1,129 @@
+"""`bench tiers` and `doctor`: that they measure and look, not what they find on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tierproof.properties import bench_limits, bench_tiers, commands_doctor
+from tierproof.properties.bench_calls import calls_beside_memcpy, calls_beside_tiers, percentile
+from tierproof.properties.cli import main
+from tierproof.properties.report import Report
+from tierproof.properties.servers import NoServerError, RedisServer, free_ports
+
+from .conftest import started
+
+MIB = 1 << 20
+
+
+def silent(done: int, total: int) -> None:
+    pass
+
+
+def test_both_layouts_are_measured_against_a_limit_of_the_same_run(tmp_path: Path) -> None:
+    report = Report("bench tiers")
+    bench_tiers.file_tiers(
+        report, tmp_path, sizes=[MIB, 4 * MIB], total=8 * MIB, rounds=2, progress=silent
+    )
+    assert len(report.measures) == 8
+    assert all(0 < measure.value < 20 for measure in report.measures)
+    assert any("the disk's limit is measured by" in line for line in report.lines)
+    assert any("stock vLLM file tier: not at hand" in line for line in report.lines)
+    assert sum("goal 0." in line for line in report.lines) == 4
+    assert list(tmp_path.iterdir()) == [], "the benchmark left files"
+
+
+def test_servers_are_measured_against_their_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(RedisServer, tmp_path / "probe").stop()
+
+    def missing(folder: Path) -> None:
+        raise NoServerError("not here")
+
+    monkeypatch.setattr(bench_tiers, "SeaweedServer", missing)
+    report = Report("bench tiers")
+    bench_tiers.remote_tiers(report, size=MIB, total=8 * MIB, rounds=1, progress=silent)
+    assert [m.what for m in report.measures] == [
+        "redis store, 1 MiB, of the client alone",
+        "redis load, 1 MiB, of the client alone",
+    ]
+    assert "s3: not measured; not here" in report.lines
+
+
+def test_fio_is_asked_as_documented_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fio = tmp_path / "fio"
+    fio.write_text(
+        '#!/bin/sh\necho "$@" >> asked\n'
+        'echo \'{"jobs": [{"read": {"bw_bytes": 2e9}, "write": {"bw_bytes": 1e9}}]}\'\n'
+    )
+    fio.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    limit = bench_limits.DiskLimit(tmp_path, block_bytes=MIB, blocks=8)
+    assert (limit.write(), limit.read()) == (1.0, 2.0)
+    assert limit.by.startswith("fio")
+    asked = (tmp_path / "asked").read_text()
+    assert "--rw=read" in asked
+    assert "--direct=1 --ioengine=io_uring --iodepth=16" in asked
+    limit.close()
+
+
+def test_calls_are_timed_beside_tiers_and_beside_a_memcpy(tmp_path: Path) -> None:
+    with_tiers = calls_beside_tiers(tmp_path, block_bytes=MIB, total=16 * MIB)
+    beside = calls_beside_memcpy(block_bytes=MIB, total=16 * MIB)
+    assert len(with_tiers) > 100
+    assert len(beside) >= 5_000
+    assert 0 < percentile(beside, 0.5) <= percentile(beside, 0.999) < 1
+
+
+# --- doctor ---
+
+
+def test_doctor_looks_at_everything_and_tries_the_tiers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "tiers.toml"
+    config.write_text(
+        f'[[tiers]]\nkind = "files"\nroot = "{tmp_path}/files"\n'
+        f'[[tiers]]\nkind = "slab"\nroot = "{tmp_path}/slab"\ncapacity = "1MiB"\n'
+        '[[tiers]]\nkind = "memory"\n'
+    )
+    out = tmp_path / "doctor.json"
+    arguments = ["doctor", "--folder", str(tmp_path), "--config", str(config), "--json", str(out)]
+    assert main(arguments) == 0
+    told = capsys.readouterr().out
+    for what in ("huge pages", "O_DIRECT in", "memory:", "disk:", "device:", "versions: python"):
+        assert what in told
+    assert told.count("a block went there and came back") == 3
+    assert json.loads(out.read_text())["exit"] == 0
+    assert not list(tmp_path.glob("files/*/*/*.block")), "the doctor left its block"
+
+
+def test_doctor_names_a_server_that_is_not_there_and_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "tiers.toml"
+    config.write_text(f'[[tiers]]\nkind = "redis"\nurl = "redis://127.0.0.1:{free_ports(1)[0]}"\n')
+    assert main(["doctor", "--folder", str(tmp_path), "--config", str(config)]) == 2
+    assert "tier 'redis': a block could not be stored" in capsys.readouterr().out
+    config.write_text("[[tiers]]\nkind = 3\n")
+    assert main(["doctor", "--folder", str(tmp_path), "--config", str(config)]) == 2
+    assert "it must be one of memory" in capsys.readouterr().out
+
+
+def test_doctor_advises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    setting = tmp_path / "enabled"
+    monkeypatch.setattr(commands_doctor, "_THP", setting)
+    assert "none" in commands_doctor.huge_pages()[0]
+    setting.write_text("always madvise [never]\n")
+    assert "echo madvise >" in commands_doctor.huge_pages()[1]
+    setting.write_text("[always] madvise never\n")
+    assert commands_doctor.huge_pages() == ("huge pages: always", "")
+    assert commands_doctor.direct_io(tmp_path / "none")[1]
+    assert commands_doctor.disk(tmp_path / "none")[1]
