@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from .errors import ContractViolation
 from .operations import LoadPlan
@@ -50,7 +50,7 @@ class LoadPlanning:
         self._begin_step()
         return self._plans.plan(keys, request)
 
-    def plan_head(self, keys: Sequence[Key], request: Request) -> int:
+    def plan_head(self, keys: Iterable[Key], request: Request) -> int:
         """How many of the keys, from the first on, a plan would find permits for now.
 
         Raises:

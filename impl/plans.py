@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .blocks import Block
 from .cascades import Cascades
@@ -83,17 +83,18 @@ class Plans:
 
     # -- plan -------------------------------------------------------------------------------------
 
-    def head(self, keys: Sequence[Key]) -> int:
+    def head(self, keys: Iterable[Key]) -> int:
         """How many of the keys, from the first on, there are permits for."""
         left = self._primary.permits - self._primary.permits_used
-        find = self._primary.blocks.get
-        for n, key in enumerate(keys):
+        find, number = self._primary.blocks.get, 0
+        for key in keys:
             block = find(key)
             if block is None or not block.permit:
                 if not left:
-                    return n
+                    break
                 left -= 1
-        return len(keys)
+            number += 1
+        return number
 
     def plan(self, keys: Sequence[Key], request: Request) -> LoadPlan:
         """Promise all of the blocks until read, promoting those that are nowhere; or nothing."""

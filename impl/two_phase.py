@@ -30,8 +30,8 @@ class TwoPhase:
         self._asked = asked
         self._resolution = Resolution(manager, asked)
         self._hit: int | None = None
-        self._left: Sequence[Key] = ()
-        """Blocks of the hit that no wave has read, in the order in which they are read."""
+        self._left: list[Key] = []
+        """Blocks of the hit that no wave has read, the next one last."""
         self._wave: tuple[Key, ...] = ()
         self._read: set[Key] = set()
 
@@ -67,7 +67,8 @@ class TwoPhase:
             return WAIT
         load = manager.prepare_load(wave, request)
         self._read.update(wave)
-        self._left, self._wave = self._left[len(wave) :], ()
+        del self._left[len(self._left) - len(wave) :]
+        self._wave = ()
         return Answer(None if self._left else self._hit, load)
 
     def _lost(self, keys: Sequence[Key]) -> None:
@@ -82,7 +83,7 @@ class TwoPhase:
             return False
         chunks = self._asked.geometry.reads(self._asked.prompt, hit)
         read = self._read
-        self._left = [key for key in self._asked.keys(chunks) if key not in read]
+        self._left = [key for key in self._asked.keys(chunks[::-1]) if key not in read]
         self._hit = max(hit, self._asked.prompt.on_gpu)
         return True
 
@@ -94,9 +95,9 @@ class TwoPhase:
     def _plan(self) -> LoadPlan | None:
         """Plan the next wave, as large as permits and slots allow; None when not one fits."""
         manager, request = self._manager, self._asked.request
-        size = manager.plan_head(self._left, request)
+        size = manager.plan_head(reversed(self._left), request)
         while size:
-            plan = manager.plan_load(self._left[:size], request)
+            plan = manager.plan_load(self._left[: -size - 1 : -1], request)
             if plan.verdict is PlanVerdict.PLANNED:
                 self._wave = plan.keys
             if plan.verdict is not PlanVerdict.NO_ROOM:
