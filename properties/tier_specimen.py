@@ -10,7 +10,8 @@ import os
 import secrets
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -253,3 +254,25 @@ class Specimen:
         # The name is part of the checksum's meaning only because nobody renames files here;
         # `foreign` damage replaces the payload and not the checksum.
         return len(data) == 16 + self.block_bytes and xxh3_128_digest(data[16:]) == data[:16]
+
+
+@dataclass(frozen=True)
+class TierFault:
+    """A faulty tier: its class is the factory."""
+
+    name: str
+    contract: str
+    factory: type[Specimen]
+
+
+def fault_of(faults: dict[str, TierFault]) -> Callable[[str], Any]:
+    """A decorator that enters a class under its name, with the contract that it breaks."""
+
+    def fault(contract: str) -> Any:
+        def enter(cls: type[Specimen]) -> type[Specimen]:
+            faults[cls.__name__] = TierFault(cls.__name__, contract, cls)
+            return cls
+
+        return enter
+
+    return fault
