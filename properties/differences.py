@@ -327,6 +327,8 @@ class Comparison:
                 contract = "P1-progress" if have - want else "L3-until-read"
                 if have - want and (before, after) == ("QUEUED", "ABSENT"):
                     contract = "L4-submitted-once"  # it was to be dropped, and lives on
+                if have - want and isinstance(self.op, ops.Exists):
+                    contract = "A1-promote-what-is-read"  # it was only asked for
                 said = f"{key} is promised to {sorted(have)}, right: {sorted(want)}"
                 yield contract, said, sorted(want), sorted(have)
 

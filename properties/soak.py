@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from ..impl.keys import BlockKey
 from ..impl.manager import TieredOffloadingManager
 from ..impl.operations import LoadOperation, StoreOperation
 from ..impl.requests import Request
-from ..impl.tiers.base import Claim, LoadJob, Poll, RequestInfo, StoreJob, StorePolicy, Tier
+from ..impl.tiers.base import Claim, Key, LoadJob, Poll, RequestInfo, StoreJob, StorePolicy, Tier
 from ..impl.tiers.block_file import file_bytes
 from ..impl.tiers.files import FileTier
 from ..impl.tiers.memory import MemoryTier
@@ -122,7 +123,7 @@ class Round:
         self.rng = random.Random(seed)
         self.now = 0.0
         disk = FileTier(folder, capacity_bytes=80 * file_bytes(BLOCK_BYTES), threads=1)
-        tiers = [MemoryTier("memory", capacity_blocks=40), disk]
+        tiers: list[Tier] = [MemoryTier("memory", capacity_blocks=40), disk]
         self.manager = TieredOffloadingManager(
             slots=SLOTS,
             block_bytes=BLOCK_BYTES,
@@ -130,12 +131,12 @@ class Round:
             clock=lambda: self.now,
         )
         self.probe = self.manager.probe()
-        self.keys = [BlockKey(number.to_bytes(8, "big")) for number in range(KEYS)]
+        self.keys: list[Key] = [BlockKey(number.to_bytes(8, "big")) for number in range(KEYS)]
         self.bytes = {key: payload(str(i), BLOCK_BYTES) for i, key in enumerate(self.keys)}
         self.requests: list[Request] = []
         self.loads: list[LoadOperation] = []
         self.stores: list[StoreOperation] = []
-        self.resident: set[BlockKey] = set()
+        self.resident: set[Key] = set()
         self.hits_read = 0
         self.calls: Counter[str] = Counter()
 
@@ -159,7 +160,7 @@ class Round:
         self.probe.check()
         assert not self.manager.contract_violations, self.manager.contract_violations
 
-    def _some(self, most: int = 4) -> list[BlockKey]:
+    def _some(self, most: int = 4) -> list[Key]:
         """Keys next to each other, as the blocks of a prefix are."""
         first = self.rng.randrange(KEYS)
         count = self.rng.randint(1, most)
@@ -177,7 +178,7 @@ class Round:
         if hits and self.rng.random() < 0.5:
             self.loads.append(self.manager.prepare_load(hits, request))
 
-    def _read(self, key: BlockKey, slot: int | None) -> None:
+    def _read(self, key: Key, slot: int | None) -> None:
         assert slot is not None, f"{key} was answered HIT and owns no slot"
         row = self.manager.arena.row(slot)
         assert bytes(row) == self.bytes[key], f"slot {slot} holds other bytes than those of {key}"
@@ -275,7 +276,10 @@ NAMES, WEIGHTS = list(OFTEN), list(OFTEN.values())
 def run_round(seed: int, number: int, operations: int, result: SoakResult) -> None:
     """One round; what does not hold ends it and is kept in `result`."""
     done = 0
-    with tempfile.TemporaryDirectory(prefix="tierproof-soak-") as folder:
+    # a manager that went wrong may leave threads behind that still write
+    with tempfile.TemporaryDirectory(
+        prefix="tierproof-soak-", ignore_cleanup_errors=True
+    ) as folder:
         this = Round(Path(folder), f"{seed}/{number}")
         try:
             while done < operations:
@@ -285,6 +289,8 @@ def run_round(seed: int, number: int, operations: int, result: SoakResult) -> No
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
             result.wrong.append(f"seed {seed}, round {number}, operation {done}: {said}")
+            with suppress(Exception):
+                this.manager.shutdown(timeout=1.0)
     result.operations += done
     result.rounds += 1
     result.hits_read += this.hits_read
@@ -336,5 +342,8 @@ def numbers(result: SoakResult) -> dict[str, int]:
 def from_numbers(counts: dict[str, int], seconds: float) -> SoakResult:
     """The result that `numbers` was made from, to be gone on from."""
     calls = {k.removeprefix("calls_"): n for k, n in counts.items() if k.startswith("calls_")}
-    plain = {k: n for k, n in counts.items() if not k.startswith("calls_")}
-    return SoakResult(**plain, calls=Counter(calls), seconds=seconds)
+    result = SoakResult(calls=Counter(calls), seconds=seconds)
+    for name, number in counts.items():
+        if not name.startswith("calls_"):
+            setattr(result, name, number)
+    return result

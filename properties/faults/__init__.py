@@ -11,6 +11,7 @@ from . import (  # noqa: F401  # each enters its own
     failures,
     harmless,
     pins,
+    plans,
     promotions,
     resets,
     stores,

@@ -17,6 +17,7 @@ from ...impl.cascades import Cascades
 from ...impl.claims import Claims
 from ...impl.lookups import Lookups
 from ...impl.manager import TieredOffloadingManager
+from ...impl.plans import Plans
 from ...impl.policies import LeastRecentlyUsed
 from ...impl.primary import PrimaryTier
 from ...impl.requests import Requests
@@ -35,6 +36,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     Claims: lambda m: [m._lookups._claims],
     LeastRecentlyUsed: lambda m: [m._primary.policy],
     Lookups: lambda m: [m._lookups],
+    Plans: lambda m: [m._plans],
     PrimaryTier: lambda m: [m._primary],
     Requests: lambda m: [m._requests],
     Secondary: lambda m: m._secondaries,

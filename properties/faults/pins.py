@@ -12,7 +12,6 @@ from ...impl.primary import PrimaryTier
 from ...impl.requests import Request
 from ...impl.tiers.base import Key
 from ...impl.transfers import Transfers
-from ...impl.vocabulary import LookupResult
 from .making import fault, without
 
 PINS = "a pin is miscounted, or does not hold"
@@ -111,19 +110,6 @@ class OneLoadEndsAllHits(Transfers):
         for key in keys:
             self._primary.blocks[key].promise = None
         return operation
-
-
-@fault("L6-hit-holds", PROMISES, case="B13", method="runs")
-class TheLastHitCounts(TieredOffloadingManager):
-    """A block answered HIT to two requests is promised to the later one only."""
-
-    def lookup(self, key: Key, request: Request) -> LookupResult:
-        """As usual, but the earlier promise is forgotten."""
-        answer = super().lookup(key, request)
-        block = self._primary.blocks.get(key)
-        if block is not None and answer is LookupResult.HIT:
-            block.promise = request.promise
-        return answer
 
 
 @fault("P2-room-for-stores", PROMISES, "room", case="B01")

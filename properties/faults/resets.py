@@ -12,7 +12,7 @@ from ...impl.jobs import Load, Write
 from ...impl.manager import TieredOffloadingManager
 from ...impl.operations import ResetResult
 from ...impl.primary import PrimaryTier
-from ...impl.requests import Requests
+from ...impl.requests import Request, Requests
 from ...impl.secondary import Secondary
 from ...impl.tiers.base import JobReport
 from ...impl.transfers import Transfers
@@ -106,7 +106,7 @@ class QueueSurvivesReset(Requests):
             block.writer = Load(*_of(block))
 
 
-def _of(block: Block) -> tuple[Secondary, object]:
+def _of(block: Block) -> tuple[Secondary, Request]:
     assert isinstance(block.writer, Load)
     block.writer.request.loads[block.writer.secondary] = block.writer
     return block.writer.secondary, block.writer.request

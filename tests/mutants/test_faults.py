@@ -1,0 +1,173 @@
+"""Each fault of the manager is noticed, by the method and in the contract that it names."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tierproof.model.rules import RULES
+from tierproof.properties.contracts import CONTRACTS
+from tierproof.properties.counterexamples import of_found
+from tierproof.properties.faults import FAULTS, HARMLESS
+from tierproof.properties.generated_tests import write_tests
+from tierproof.properties.histories import first_found
+from tierproof.properties.managers import BARE_FAULTS, resolve, shipped
+from tierproof.properties.mutants import KILLED, notice, production_fates
+from tierproof.properties.rooms import ROOMS
+from tierproof.properties.shortest import search
+from tierproof.properties.tour import tour
+
+WITH_TABLE = [name for name, fault in FAULTS.items() if fault.rules]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet():
+    logger = logging.getLogger("tierproof")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    yield
+    logger.setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def fates():
+    return {fate.name: fate for fate in production_fates()}
+
+
+def test_there_are_as_many_faults_as_there_were():
+    assert len(FAULTS) == 134
+    assert len(HARMLESS) == 3
+    kinds = Counter(fault.kind for fault in FAULTS.values())
+    assert min(kinds.values()) >= 3, "several of each kind"
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_noticed_by_the_method_and_in_the_contract_that_it_names(name, fates):
+    fault, fate = FAULTS[name], fates[name]
+    assert fate.verdict == KILLED, f"nothing noticed {name}: {fault.says}"
+    assert (fate.contract, fate.killer) == (fault.contract, fault.method)
+    assert fate.operations is not None
+    assert 1 <= fate.operations <= 12
+
+
+def test_a_fault_names_what_there_is():
+    rooms = {room.name for room in ROOMS}
+    for fault in FAULTS.values():
+        assert fault.contract in CONTRACTS
+        assert fault.says, f"{fault.name} does not say what goes wrong"
+        assert set(fault.rooms) <= rooms, fault.name
+
+
+def test_some_faults_show_only_after_six_operations_and_more(fates):
+    late = [fate.name for fate in fates.values() if (fate.operations or 0) >= 6]
+    assert len(late) >= 10
+
+
+def test_every_contract_of_the_manager_has_a_fault_that_breaks_it():
+    assert {fault.contract for fault in FAULTS.values()} == set(CONTRACTS)
+
+
+@pytest.mark.parametrize(("name", "most"), [("retry_on_promotion", 3), ("submits_twice", 4)])
+def test_the_two_well_known_faults_show_in_a_short_history(name, most, fates):
+    assert name in BARE_FAULTS
+    assert fates[name].operations <= most
+    assert fates[name].shortest
+
+
+@pytest.mark.parametrize("name", ["claim_kept", "no_short_promise", "stores_starved"])
+def test_the_shortest_history_of_a_fault_is_found_by_trying_all_shorter_ones(name):
+    fault = FAULTS[name]
+    found = notice(fault)
+    assert found is not None
+    best, complete = search(fault.factory, found, limit_s=60)
+    assert complete
+    assert best.contract == fault.contract
+    assert len(best.history) <= 6
+
+
+def broken_by_proof(name):
+    from tierproof.properties.proof import prove
+
+    rules = FAULTS[name].rules
+    assert rules is not None
+    changed = [new.name for new, old in zip(rules, RULES, strict=True) if new != old]
+    verdicts = prove(rules, how="instantiated", only=changed)
+    assert not [v for v in verdicts if v.verdict == "unknown"]
+    return {v.contract for v in verdicts if v.verdict == "refuted"}
+
+
+@pytest.mark.parametrize("name", WITH_TABLE)
+def test_the_break_of_the_table_that_goes_with_a_fault_is_refuted_by_the_proof(name):
+    assert FAULTS[name].contract in broken_by_proof(name)
+
+
+def test_a_table_that_livelocks_is_safe_and_does_not_progress():
+    # F2 says itself that the claim is to be retracted; nothing else but P1 notices
+    assert broken_by_proof("claim_kept") == {"F2-claim-retracted", "P1-progress"}
+
+
+def test_a_table_without_the_short_promise_of_a_hit_breaks_only_that():
+    assert broken_by_proof("no_short_promise") == {"L6-hit-holds"}
+
+
+def test_a_table_whose_stores_are_starved_has_no_room_for_stores():
+    assert "P2-room-for-stores" in broken_by_proof("stores_starved")
+
+
+def test_breaking_one_manager_breaks_no_other():
+    for fault in FAULTS.values():
+        fault.factory(slots=2, tiers=(), clock=lambda: 0.0, block_bytes=64)
+    assert first_found(shipped, range(20)) is None
+
+
+# -- what must not be accused --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_shipped_manager_is_not_accused(seed):
+    assert first_found(shipped, range(10_000 + 40 * seed, 10_040 + 40 * seed)) is None
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_harmless_variant_is_not_accused(name):
+    factory = HARMLESS[name].factory
+    assert first_found(factory, range(20_000, 20_200)) is None
+    assert not tour(factory, stop_at_first=True).divergences
+
+
+# -- as a test of its own ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["retry_on_promotion", "submits_twice", "claim_kept"])
+def test_the_generated_file_fails_on_the_fault_and_passes_on_the_shipped_manager(name, tmp_path):
+    chosen = resolve(name if name in BARE_FAULTS else f"fault:{name}")
+    found = notice(FAULTS[name])
+    assert found is not None
+    best, _ = search(chosen.factory, found)
+    (written,) = write_tests([of_found(chosen, best, ("tour",))], tmp_path, "tierproof tour")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(written.file)]
+
+    def run(**variables):
+        environment = {**os.environ, **variables}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        )
+        return done.returncode, done.stdout
+
+    code, told = run()
+    assert code == 1, told
+    assert f"{FAULTS[name].contract} is broken by {chosen.spec}" in told
+    code, told = run(TIERPROOF_MANAGER="tierproof")
+    assert code == 0, told
+
+
+def test_a_history_of_each_fault_passes_on_the_shipped_manager():
+    from tierproof.properties.shortest import replay
+
+    for fault in list(FAULTS.values())[::4]:
+        found = notice(fault)
+        assert found is not None
+        assert replay(shipped, found.setting, found.history) is None, fault.name
