@@ -199,7 +199,7 @@ def test_ctrl_c_in_the_real_command_ends_with_130(tmp_path):
     while not (tmp_path / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
     assert errors == "tierproof: interrupted\n"
 
@@ -210,14 +210,14 @@ def test_a_reader_that_has_gone_away_changes_no_exit_code(tmp_path):
     process.stdout.close()
     assert process.stderr is not None
     errors = process.stderr.read()
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     assert process.returncode == 1, errors
     assert errors == ""
 
 
 def test_into_a_pipe_goes_plain_text(tmp_path):
     process = start("spec", "--check", cwd=tmp_path, env={**os.environ, "TERM": "xterm-256color"})
-    out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=120)
     assert errors == ""
     assert "missing" in out
     assert "\x1b" not in out
