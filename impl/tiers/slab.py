@@ -1,4 +1,4 @@
-"""The file tier, layout *slab*: one preallocated file with fixed slots, owned by one process."""
+"""The file tier, layout *slab*: a preallocated file of fixed slots, owned by one process."""
 
 from __future__ import annotations
 

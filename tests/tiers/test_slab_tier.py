@@ -8,7 +8,7 @@ import os
 import stat
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,13 @@ def slab_of(root: Path) -> Path:
     return path
 
 
-def slot_at(root: Path, slot: int, *, blocks: int = 8, block_bytes: int = SIZE) -> int:
-    """Where a slot of the only slab is."""
-    return slab_of(root).stat().st_size - (blocks - slot) * -(-block_bytes // PAGE) * PAGE
+def index_of(root: Path) -> Path:
+    (path,) = root.glob("*.slab.index")
+    return path
+
+
+def length_of(root: Path) -> int:
+    return slab_of(root).stat().st_size + index_of(root).stat().st_size
 
 
 def scribble(path: Path, offset: int, data: bytes) -> None:
@@ -82,12 +86,12 @@ def test_the_slab_is_private_has_its_full_length_at_once_and_leaves_nothing_else
     with slab_rig(root) as rig:
         rig.store(*KEYS)
         path = slab_of(root)
-        found = path.stat()
-        assert found.st_size == file_length(8, SIZE)
-        assert found.st_blocks * 512 >= found.st_size, "the disk has not been taken yet"
-        assert stat.S_IMODE(found.st_mode) == 0o600
+        assert length_of(root) == file_length(8, SIZE)
+        for found in (path.stat(), index_of(root).stat()):
+            assert found.st_blocks * 512 >= found.st_size, "the disk has not been taken yet"
+            assert stat.S_IMODE(found.st_mode) == 0o600
         assert stat.S_IMODE(root.stat().st_mode) == 0o700
-    assert leftovers(root) == [path]
+    assert sorted(leftovers(root)) == [path, index_of(root)]
 
 
 def test_a_slab_has_one_owner(tmp_path: Path) -> None:
@@ -162,7 +166,7 @@ def test_a_slab_of_another_size_is_made_anew(tmp_path: Path) -> None:
     with slab_rig(tmp_path, blocks=5) as rig:
         assert rig.decide(KEYS[0]) is Claim.ABSENT
         assert rig.store(*KEYS) == set(KEYS)
-        assert slab_of(tmp_path).stat().st_size == file_length(5, SIZE)
+        assert length_of(tmp_path) == file_length(5, SIZE)
 
 
 def test_b46_room_comes_back_however_a_block_goes(tmp_path: Path) -> None:
@@ -177,9 +181,7 @@ def test_b46_room_comes_back_however_a_block_goes(tmp_path: Path) -> None:
                 eventually(lambda: not rig.tier._index.clearing, "the clear")
                 assert rig.tier.used_bytes == 0
             else:
-                io.faults["preadv"] = lambda *_: scribble(
-                    slab_of(tmp_path), slot_at(tmp_path, 0, blocks=3), bytes(SIZE * 3)
-                )
+                io.faults["preadv"] = lambda *_: scribble(slab_of(tmp_path), 0, bytes(SIZE * 3))
                 assert rig.load(key) == frozenset()
                 io.faults.clear()
                 assert rig.tier.used_bytes == 0
@@ -192,7 +194,7 @@ def test_b46_room_comes_back_however_a_block_goes(tmp_path: Path) -> None:
 def damage(root: Path, what: str) -> None:
     path = slab_of(root)
     data = path.read_bytes()
-    first = slot_at(root, 0)
+    first = 0
     if what == "flipped":
         scribble(path, first + 1234, bytes([data[first + 1234] ^ 1]))
     elif what == "zeroed":
@@ -235,7 +237,7 @@ def test_a_record_that_is_damaged_while_nobody_runs_is_a_free_slot(
     with slab_rig(tmp_path) as rig:
         for key in KEYS:
             rig.store(key)
-    scribble(slab_of(tmp_path), offset, data)
+    scribble(index_of(tmp_path), offset, data)
     with slab_rig(tmp_path) as rig:
         assert rig.decide(KEYS[0]) is Claim.ABSENT
         assert rig.load(*KEYS) == set(KEYS[1:])
@@ -249,7 +251,7 @@ def test_records_of_another_slot_or_another_slab_are_not_believed(tmp_path: Path
             rig.store(key)
     with slab_rig(tmp_path / "b", namespace="other") as rig:
         rig.store(*KEYS)
-    a, b = slab_of(tmp_path / "a"), slab_of(tmp_path / "b")
+    a, b = index_of(tmp_path / "a"), index_of(tmp_path / "b")
     records = a.read_bytes()[PAGE : PAGE + RECORD_BYTES]
     scribble(a, PAGE + RECORD_BYTES, records)
     with slab_rig(tmp_path / "a") as rig:
@@ -258,6 +260,7 @@ def test_records_of_another_slot_or_another_slab_are_not_believed(tmp_path: Path
     with slab_rig(tmp_path / "b", namespace="other") as rig:
         assert rig.load(*KEYS) == frozenset()
     b.write_bytes(a.read_bytes())  # the whole slab under another namespace's name
+    slab_of(tmp_path / "b").write_bytes(slab_of(tmp_path / "a").read_bytes())
     with slab_rig(tmp_path / "b", namespace="other") as rig:
         assert rig.load(*KEYS) == frozenset()
 
@@ -265,11 +268,11 @@ def test_records_of_another_slot_or_another_slab_are_not_believed(tmp_path: Path
 def test_of_two_records_for_one_block_the_later_one_counts(tmp_path: Path) -> None:
     with slab_rig(tmp_path, blocks=4) as rig:
         rig.store(KEYS[0])
-    before = slab_of(tmp_path).read_bytes()
+    before = index_of(tmp_path).read_bytes()
     with slab_rig(tmp_path, blocks=4) as rig:
         rig.tier._index._suspect.add(rig.tier._name(KEYS[0]))  # so it is written anew
         rig.store(KEYS[0])
-    scribble(slab_of(tmp_path), PAGE, before[PAGE : PAGE + RECORD_BYTES])  # as if killed before
+    scribble(index_of(tmp_path), PAGE, before[PAGE : PAGE + RECORD_BYTES])  # as if killed before
     with slab_rig(tmp_path, blocks=4) as rig:
         assert rig.load(KEYS[0]) == {KEYS[0]}
         assert rig.tier.used_bytes == SIZE
@@ -278,10 +281,13 @@ def test_of_two_records_for_one_block_the_later_one_counts(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("cut", [0, 10, PAGE, PAGE + 100])
-def test_a_slab_that_was_half_made_is_made_again(tmp_path: Path, cut: int) -> None:
+@pytest.mark.parametrize("which", [slab_of, index_of])
+def test_a_slab_that_was_half_made_is_made_again(
+    tmp_path: Path, cut: int, which: Callable[[Path], Path]
+) -> None:
     with slab_rig(tmp_path) as rig:
         rig.store(*KEYS)
-    os.truncate(slab_of(tmp_path), cut)
+    os.truncate(which(tmp_path), cut)
     with slab_rig(tmp_path) as rig:
         assert rig.decide(KEYS[0]) is Claim.ABSENT
         assert rig.store(*KEYS) == rig.load(*KEYS) == set(KEYS)
@@ -419,7 +425,7 @@ def test_t9_a_disk_that_fails_gives_one_warning_and_recovers(
         warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
         assert len(warnings) == 1
         io.faults.clear()
-        scribble(slab_of(tmp_path), PAGE, bytes(RECORD_BYTES * 8))  # and the index has gone
+        scribble(index_of(tmp_path), PAGE, bytes(RECORD_BYTES * 8))  # and the index has gone
         assert rig.store(b"new") == {b"new"}
         assert rig.decide(KEYS[0]) is Claim.ABSENT, "an entry from before was trusted"
         assert rig.load(b"new") == {b"new"}
