@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..model.rules import RULES
 from .contracts import CONTRACTS, PROOF, RUNS, TOUR
 from .counterexamples import gather
-from .managers import Chosen, UsageError, raised_by, told
+from .managers import SHIPPED, Chosen, UsageError, raised_by, told
 from .report import Report, Result, versions
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 PROOF_WORKERS = min(4, os.cpu_count() or 1)
+A2 = "A2-ask-no-more"
+ASKINGS = 200
+"""Random workloads on which the two-phase consumer is held to A2."""
+NOT_DRIVEN = "the two-phase consumer is driven on built-in managers only"
 NEEDED_CALLS = {
     "R1-reset": ("reset_cache", "on_reset_flushed"),
     "A1-promote-what-is-read": ("exists", "plan_load"),
@@ -171,6 +175,7 @@ def by_runs(
     }
     divergences = result.divergences + real.divergences
     _judge(chosen, report, RUNS, counts, result.seconds + real.seconds, divergences)
+    _ask_no_more(chosen, report, seed)
     report.lines.append(
         f"runs: {result.examples:,} histories, {result.operations:,} operations in "
         f"{result.seconds:.1f} s (hypothesis {versions()['hypothesis']}, seed {seed})"
@@ -181,6 +186,39 @@ def by_runs(
             f"{real.stored:,} blocks written, {real.loaded:,} read back and compared"
         )
     return divergences
+
+
+def _ask_no_more(chosen: Chosen, report: Report, seed: int) -> None:
+    """The consumer is held to A2 on workloads of its own: a history of calls does not show it."""
+    from .askings import NEEDED, ask_no_more
+
+    if A2 not in chosen.claims:
+        report.results.append(Result(A2, RUNS, "not_claimed"))
+        return
+    missing = [call for call in NEEDED if call in chosen.lacks]
+    if missing or not chosen.ours:
+        says = f"the manager has no {', '.join(missing)}" if missing else NOT_DRIVEN
+        report.results.append(Result(A2, RUNS, "not_observable", says=says))
+        return
+    started = time.monotonic()
+    with driving(chosen):
+        try:
+            found = ask_no_more(chosen.factory, examples=ASKINGS, seed=seed)
+        except Exception as error:  # of a faulty manager, where the consumer was right
+            if chosen.spec == SHIPPED:
+                raise
+            says = f"the consumer could not be driven: {told(error)}"
+            report.results.append(Result(A2, RUNS, "skipped", says=says))
+            return
+    seconds = time.monotonic() - started
+    counts = {"workloads": found.workloads, "checks": found.checks, "seed": seed}
+    verdict = "violated" if found.broken else "skipped" if found.others else "holds"
+    says = "; ".join(found.broken + found.others)
+    report.results.append(Result(A2, RUNS, verdict, counts, seconds, says))
+    report.lines.append(
+        f"consumer: {found.workloads:,} workloads, {found.checks:,} keys asked for in "
+        f"{seconds:.1f} s"
+    )
 
 
 @contextmanager
@@ -215,7 +253,7 @@ def _judge(
 ) -> None:
     found = Counter(f.divergence.contract for f in divergences)
     for contract in CONTRACTS.values():
-        if method in contract.methods:
+        if method in contract.methods and contract.id != A2:
             verdict, says = verdict_on(chosen, contract.id, method, found)
             mine = {**counts, "divergences": found[contract.id]}
             report.results.append(Result(contract.id, method, verdict, mine, seconds, says))

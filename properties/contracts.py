@@ -152,6 +152,13 @@ CONTRACTS = {
             "were neither in the primary tier nor in flight, each once; none if it loads nothing",
             (PROOF, TOUR, RUNS),
         ),
+        Contract(
+            "A2-ask-no-more",
+            "for a load, each key that a boundary needs is asked for at most once and no other; at "
+            "most those of the hit and of the boundaries that were given up, where tiers answer at "
+            "once",
+            (RUNS,),
+        ),
         Contract("E1-events", "replaying the events gives the resident set", (TOUR, RUNS)),
         Contract("D1-bytes", "bytes read under a key are the bytes stored under it", (TOUR, RUNS)),
     )

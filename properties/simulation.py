@@ -42,6 +42,8 @@ class SimulatedTier:
     def __init__(self, name: str, keys: Collection[Key], delay: int) -> None:
         self.name = name
         self.step = 0
+        self.lookups = 0
+        """Questions, also those that only fetch an answer."""
         self.checks: dict[int, set[Key]] = {}
         """Keys that a request had to be told about, once each: later answers are no new checks."""
         self.promoted: dict[int, list[Key]] = {}
@@ -57,6 +59,7 @@ class SimulatedTier:
 
     def lookup(self, key: Key, request: RequestInfo) -> Claim:
         """Undecided until the answer is there."""
+        self.lookups += 1
         checks = self.checks.setdefault(request.handle, set())
         if self._delay:
             since = self._since.setdefault((request.handle, key), self.step)
@@ -131,6 +134,8 @@ class Run:
     stored: int = 0
     """Different keys that the store filter keeps of all requests."""
     steps: int = 0
+    lookups: int = 0
+    """Questions that tiers were asked, also those that only fetched an answer."""
     peak_slots: int = 0
     stuck: bool = False
     """Given up: some request was not served in as many steps as there are blocks, and more."""
@@ -142,7 +147,13 @@ class Simulation:
     tier_of: type[SimulatedTier] = SimulatedTier
 
     def __init__(
-        self, workload: Workload, make: MakeConsumer, *, delay: int = 1, share: float = 0.5
+        self,
+        workload: Workload,
+        make: MakeConsumer,
+        *,
+        delay: int = 1,
+        share: float = 0.5,
+        factory: Callable[..., TieredOffloadingManager] | None = None,
     ) -> None:
         self.workload = workload
         self.geometry = geometry = workload.geometry()
@@ -158,14 +169,20 @@ class Simulation:
             self.tier_of(tier.name, kept - set(self._missing(kept, i)), delay)
             for i, tier in enumerate(workload.tiers)
         ]
-        self.manager = TieredOffloadingManager(
-            slots=workload.primary_slots,
-            block_bytes=SLOT_BYTES,
-            tiers=self.tiers,
-            clock=lambda: 0.0,
-            config=ManagerConfig(promotion_share=share, events=False),
-        )
-        self._probe = self.manager.probe()
+        clock = lambda: 0.0  # noqa: E731
+        slots = workload.primary_slots
+        if factory is not None:
+            self.manager = factory(
+                slots=slots, tiers=tuple(self.tiers), clock=clock, block_bytes=SLOT_BYTES
+            )
+        else:
+            self.manager = TieredOffloadingManager(
+                slots=slots,
+                block_bytes=SLOT_BYTES,
+                tiers=self.tiers,
+                clock=clock,
+                config=ManagerConfig(promotion_share=share, events=False),
+            )
         self._make = make
 
     def key(self, request: int, group: int, chunk: int) -> Key:
@@ -211,6 +228,7 @@ class Simulation:
             run.stuck = run.steps > most
         for i, (request, _) in waiting.items():
             self._ends(i, request)
+        run.lookups = sum(tier.lookups for tier in self.tiers)
         return run
 
     def _arrival(self, i: int) -> int:
@@ -243,7 +261,7 @@ class Simulation:
 
     def _measure(self, waiting: dict[int, tuple[Request, Consumer]]) -> None:
         run = self.run
-        run.peak_slots = max(run.peak_slots, self._probe.permits_in_use())
+        run.peak_slots = max(run.peak_slots, self.manager.probe().permits_in_use())
         for i, (request, _) in waiting.items():
             seen = run.requests[i]
             seen.peak_slots = max(seen.peak_slots, len(request.waits))

@@ -27,14 +27,13 @@ class Counted(Simulation):
     def __init__(self, work, consumer="two-phase"):
         choice = CONSUMERS[consumer]
         super().__init__(work, choice.make, delay=0, share=choice.share)
-        rebuilt = type(self.manager)(
+        self.manager = type(self.manager)(
             slots=work.primary_slots,
             block_bytes=1,
             tiers=self.tiers,
             clock=lambda: 0.0,
             config=ManagerConfig(count_lookups=True, promotion_share=choice.share),
         )
-        self.manager, self._probe = rebuilt, rebuilt.probe()
         self.before: dict[str, float] = {}
 
     def _measure(self, waiting):

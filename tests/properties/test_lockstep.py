@@ -567,7 +567,8 @@ def test_a_fault_is_seen_at_its_operation_and_blamed_on_its_contract(what):
 
 
 def test_each_contract_that_runs_are_held_to_can_be_blamed():
-    held = {c.id for c in CONTRACTS.values() if RUNS in c.methods}
+    # A2 is about a consumer, which `askings` drives on workloads of its own
+    held = {c.id for c in CONTRACTS.values() if RUNS in c.methods} - {"A2-ask-no-more"}
     assert {contract for contract, *_ in BLAMED.values()} == held
 
 
