@@ -9,9 +9,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
-
-import msgspec
 
 from ..arena import Arena
 from ..errors import ConfigError, ContractViolation
@@ -49,7 +48,8 @@ class Completions(Protocol):
         ...
 
 
-class JobEnd(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class JobEnd:
     """How an operation's copies went: reported once, when they can touch nothing any more."""
 
     operation_id: int
