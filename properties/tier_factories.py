@@ -102,6 +102,7 @@ def s3(
         secret_key=secret_key,
         namespace=f"{root}:{namespace}",
         timeout=timeout,
+        threads=8,
         queued_stores=32,
         absent_seconds=SOON,
         present_seconds=1.0,
