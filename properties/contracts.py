@@ -109,8 +109,8 @@ CONTRACTS = {
         Contract(
             "C1-cascade-once",
             "for each tier at most one cascade of a block is in flight, and it succeeds at most "
-            "once for each store; each admitting tier gets the block, also when its write was still "
-            "in flight",
+            "once for each store; each admitting tier gets the block, also when its write was "
+            "still in flight",
             (PROOF, TOUR, RUNS),
         ),
         Contract(

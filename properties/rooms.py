@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model.operations import MINDS, RequestSetting, Setting, TierSetting
+from ..model import operations as ops
+from ..model.operations import MINDS, Operation, RequestSetting, Setting, TierSetting
 from .moves import Menu
 
 T, R = TierSetting, RequestSetting
@@ -29,6 +30,11 @@ class Room:
     focus: str | None = "k0"
     weight: int = 0
     """How long a walk takes beside those of other rooms: the long ones begin first."""
+    start: tuple[Operation, ...] = ()
+    """What has happened before the walk begins."""
+    closely: bool = False
+    """Tell states apart by the manager's fingerprint as well, where it has one: two ways to one
+    state of the model may have left an implementation in different ones."""
 
 
 def _menu(**on: object) -> Menu:
@@ -258,6 +264,25 @@ ROOMS = (
             requests=(R("r0"), R("r1")),
         ),
         _menu(loads=True, failures=False),
+    ),
+    Room(
+        "shared hits",
+        "one block answered HIT to two requests, which load it in turn",
+        Setting(
+            slots=1,
+            keys=("k0", "k1"),
+            tiers=(T("t0", has=("k0", "k1")),),
+            requests=(R("r0"), R("r1")),
+        ),
+        _menu(loads=True, only=frozenset({"lookup", "prepare_load", "complete_load"})),
+        start=(
+            ops.Lookup("k0", "r0"),
+            ops.StepEnd(),
+            ops.Report(1, ("k0",)),
+            ops.PrepareLoad(("k0",), "r0"),
+            ops.CompleteLoad(2),
+        ),
+        closely=True,
     ),
     Room(
         "claims",

@@ -164,15 +164,19 @@ class _Walk:
 
     def here(self) -> tuple[Hashable, Hashable]:
         """The state as the block sees it, and the numbers by which scenes call jobs."""
-        state = self.lockstep.state
-        return view(state, self.room.focus), (tuple(state.jobs), tuple(state.operations))
+        state, driver = self.lockstep.state, self.lockstep.driver
+        seen: Hashable = view(state, self.room.focus)
+        if self.room.closely and driver.observes("fingerprint"):
+            seen = (seen, driver.probe.fingerprint())
+        return seen, (tuple(state.jobs), tuple(state.operations))
 
     def run(self) -> TourResult:
         """Try everything everywhere."""
         self.lockstep = Lockstep(self.factory, self.room.setting)
         self.lacks = {call for call in OPTIONAL_CALLS if not self.lockstep.driver.can(call)}
-        self.known.add(self.here()[0])
-        self.queue.append(self.lockstep.save())
+        if self.go(self.room.start):
+            self.known.add(self.here()[0])
+            self.queue.append(self.lockstep.save())
         while self.queue and self.wrong < self.enough:
             self._try_all(self.queue.popleft())
         self.result.cases += self.cases

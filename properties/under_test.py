@@ -2,7 +2,8 @@
 
 A manager under test is built by a factory
 
-    factory(*, slots: int, tiers: Sequence[Tier], clock: Clock, block_bytes: int) -> ManagerUnderTest
+    factory(*, slots: int, tiers: Sequence[Tier], clock: Clock, block_bytes: int)
+        -> ManagerUnderTest
 
 It has the calls of `ManagerUnderTest`, answers lookups with something whose `name` is one of HIT,
 HIT_PENDING, RETRY, MISS, and raises an exception named ContractViolation for calls that break the
@@ -113,8 +114,8 @@ def garbage(why: str, block_bytes: int) -> bytes:
 class HandDrivenTier:
     """A tier that does nothing of itself: a test tells it what to answer and when jobs end.
 
-    It reads and writes slots only when it is told that a job ends, as slow I/O would, so a slot that
-    was given out too early shows in the bytes. `log` is what the manager did to it, in order.
+    It reads and writes slots only when it is told that a job ends, as slow I/O would, so a slot
+    that was given out too early shows in the bytes. `log` is what the manager did to it, in order.
     """
 
     def __init__(self, name: str, *, whole_request: bool = False) -> None:

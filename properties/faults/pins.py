@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...impl.blocks import Block, Epoch
+from ...impl.lookups import Lookups
 from ...impl.manager import TieredOffloadingManager
 from ...impl.operations import LoadOperation, StoreOperation
 from ...impl.policies import LeastRecentlyUsed
@@ -110,6 +111,16 @@ class OneLoadEndsAllHits(Transfers):
         for key in keys:
             self._primary.blocks[key].promise = None
         return operation
+
+
+@fault("L6-hit-holds", PROMISES, "shared hits", case="B13")
+class TheLastHitCounts(Lookups):
+    """Of two requests that were answered HIT only the later one is remembered."""
+
+    def share(self, block: Block, request: Request) -> None:
+        """As usual, but whoever was promised the block before is forgotten."""
+        block.promise = None
+        super().share(block, request)
 
 
 @fault("P2-room-for-stores", PROMISES, "room", case="B01")

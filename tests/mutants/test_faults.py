@@ -38,7 +38,7 @@ def fates():
 
 
 def test_there_are_as_many_faults_as_there_were():
-    assert len(FAULTS) == 134
+    assert len(FAULTS) == 135
     assert len(HARMLESS) == 3
     kinds = Counter(fault.kind for fault in FAULTS.values())
     assert min(kinds.values()) >= 3, "several of each kind"
@@ -67,7 +67,9 @@ def test_some_faults_show_only_after_six_operations_and_more(fates):
 
 
 def test_every_contract_of_the_manager_has_a_fault_that_breaks_it():
-    assert {fault.contract for fault in FAULTS.values()} == set(CONTRACTS)
+    # what the consumer asks is its own doing, not the manager's: its faults are in tests/consumer
+    managers = set(CONTRACTS) - {"A2-ask-no-more"}
+    assert {fault.contract for fault in FAULTS.values()} == managers
 
 
 @pytest.mark.parametrize(("name", "most"), [("retry_on_promotion", 3), ("submits_twice", 4)])

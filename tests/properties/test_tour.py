@@ -45,6 +45,7 @@ PINNED: dict[str, tuple[int, int]] = {
     "ends of peers": (40, 91),
     "victims": (70, 606),
     "hits": (187, 1267),
+    "shared hits": (36, 200),
     "claims": (92, 392),
     "after the end": (22, 114),
     "batches of stores": (17, 129),
