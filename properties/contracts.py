@@ -1,7 +1,7 @@
 """The contracts, each stated once. Every way of checking refers to these ids; users pin them.
 
-`METHODS` of a contract are the ways in which it is checked here: *proof* on the rule table for any
-number of keys, tiers, requests, slots and transfers; *tour*, every reachable case driven on the real
+`methods` of a contract are the ways in which it is checked here: *proof* on the rule table for
+any number of keys, tiers, requests, slots and transfers; *tour*, every reachable case driven on the real
 manager; *runs*, random histories in lockstep with the model.
 """
 
@@ -31,16 +31,16 @@ CONTRACTS = {
     for c in (
         Contract(
             "L1-answer-true",
-            "each answer means what the semantics say: HIT implies valid bytes, HIT_PENDING exactly "
-            "one live writer, RETRY an undecided tier and no claim, MISS no claim or a named reason "
-            "that holds",
+            "each answer means what the semantics say: HIT implies valid bytes, HIT_PENDING "
+            "exactly one live writer, RETRY an undecided tier and no claim, MISS no claim or a "
+            "named reason that holds",
             (PROOF, TOUR, RUNS),
         ),
         Contract(
             "L2-until-landed",
-            "after a promotion has begun, no lookup of the key by anyone answers MISS or RETRY until "
-            "it lands, fails, is overdue, is reset, or is dropped or withdrawn before it was "
-            "submitted",
+            "after a promotion has begun, no lookup of the key by anyone answers MISS or RETRY "
+            "until it lands, fails, is overdue, is reset, or is dropped or withdrawn before it "
+            "was submitted",
             (PROOF, TOUR, RUNS),
         ),
         Contract(

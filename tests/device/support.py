@@ -65,7 +65,7 @@ class World:
         choose: which of the ready streams steps.
     """
 
-    BLOCKS, SLOTS, WIDTH = 4, 4, 8
+    BLOCKS, SLOTS, WIDTH = 3, 6, 8
 
     def __init__(self, worker: type[DeviceWorker], choose: Callable[[int], int]) -> None:
         self.backend = SteppedBackend(choose)

@@ -15,7 +15,7 @@ from .support import World
 
 EXAMPLES = 500
 
-BLOCKS = st.lists(st.integers(0, World.BLOCKS - 1), min_size=1, max_size=4, unique=True)
+BLOCKS = st.lists(st.integers(0, World.BLOCKS - 1), min_size=1, max_size=World.BLOCKS, unique=True)
 ACTIONS = st.one_of(
     st.tuples(st.just("store"), BLOCKS),
     st.tuples(st.just("load"), BLOCKS),
