@@ -1,8 +1,8 @@
 """The contracts, each stated once. Every way of checking refers to these ids; users pin them.
 
 `methods` of a contract are the ways in which it is checked here: *proof* on the rule table for
-any number of keys, tiers, requests, slots and transfers; *tour*, every reachable case driven on the real
-manager; *runs*, random histories in lockstep with the model.
+any number of keys, tiers, requests, slots and transfers; *tour*, every reachable case driven on the
+real manager; *runs*, random histories in lockstep with the model.
 """
 
 from __future__ import annotations
