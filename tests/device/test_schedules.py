@@ -16,10 +16,12 @@ from .support import World
 EXAMPLES = 500
 
 BLOCKS = st.lists(st.integers(0, World.BLOCKS - 1), min_size=1, max_size=World.BLOCKS, unique=True)
+ONE = BLOCKS.map(lambda blocks: blocks[:1])
 ACTIONS = st.one_of(
     st.tuples(st.just("store"), BLOCKS),
     st.tuples(st.just("load"), BLOCKS),
-    st.tuples(st.sampled_from(["write", "read", "reuse"]), BLOCKS.map(lambda blocks: blocks[:1])),
+    st.tuples(st.sampled_from(["write", "read"]), ONE),
+    st.tuples(st.just("reuse"), ONE),
     st.tuples(st.just("steps"), st.sampled_from([1, 2, 4, 8, 16, 40])),
 )
 

@@ -170,3 +170,9 @@ def test_a_preference_the_system_cannot_have_is_told():
     assert memory.prefer_node(address, 4096, 0) in (True, False)  # containers may forbid it
     assert not memory.prefer_node(address, 4096, 64)
     assert not memory.prefer_node(address, 4096, 63), "no machine of ours has that node"
+
+
+def test_a_mapping_that_the_system_refuses_is_a_config_error(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: None)
+    with pytest.raises(ConfigError, match=r"cannot map .* choose fewer slots"):
+        Arena(slots=1 << 40, block_bytes=1 << 30)
