@@ -22,6 +22,12 @@ SETTING = Setting(tiers=(TierSetting("t0", has=("k0",)),))
 HISTORY = (Lookup("k0", "r0"), StepEnd(), Lookup("k0", "r0"))
 
 
+@pytest.fixture(autouse=True)
+def _as_wide_as_a_pipe(monkeypatch):
+    """Tests that run side by side are given a width by what runs them."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 class AnswersRetry(TieredOffloadingManager):
     """Answers RETRY where a promotion has been started."""
 
