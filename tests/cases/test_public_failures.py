@@ -155,6 +155,34 @@ def test_B10_a_failed_store_takes_nothing_from_the_one_that_overlaps_it():
     assert rig.probe.free_slots() == 3
 
 
+def test_B12_a_newer_value_that_a_tier_refuses_is_never_answered_with_the_older_one():
+    # Keys are content addresses: a newer value is a new key, and the older one stays what it was.
+    rig = Rig(slots=4)
+    request = rig.request()
+    rig.store(request, "k, older")
+    rig.tier.done_all()
+    rig.step()
+    rig.tier.refuses.add("k, newer")
+    rig.store(request, "k, newer")
+    rig.store(request, "x", "y")
+    rig.store(request, "z")  # evicts the older value and, with one more, the newer one
+    rig.settle()
+    rig.store(request, "w")
+    rig.settle()
+    assert "k, newer" not in rig.probe.resident_keys() | set(rig.tier.kept)
+    assert rig.lookup(request, "k, newer") == [MISS]
+    assert rig.lookup(request, "k, older") == [HIT_PENDING], "another key, with its own bytes"
+
+
+def test_B12_while_a_copy_is_on_its_way_lookup_and_read_agree():
+    rig = Rig(slots=4)
+    request = rig.request()
+    rig.store(request, "k")
+    assert rig.tier.running, "the copy has not ended"
+    assert rig.lookup(request, "k") == [HIT]
+    rig.load(request, "k")
+
+
 def test_B13_a_landed_block_is_not_evicted_by_another_promotion_before_it_is_read():
     # With three slots there are two permits: at least one slot is always left to stores.
     rig = Rig(slots=3, promotion_share=1.0)
@@ -419,6 +447,21 @@ def test_B33_the_end_of_one_round_is_not_credited_to_another():
     rig.notice()
     assert rig.probe.free_slots() == 7
     assert not rig.manager.contract_violations
+
+
+def test_B35_one_store_of_five_that_raises_fails_alone():
+    rig = Rig(slots=20, cascade_share=1.0, reoffers=0)
+    request = rig.request()
+    for n in range(5):
+        rig.tier.raises.pop("submit_store", None)
+        if n == 1:
+            rig.tier.raises["submit_store"] = OSError("disk trouble")
+        rig.store(request, f"k{n}")
+        rig.step()
+    rig.settle()
+    assert set(rig.tier.kept) == {"k0", "k2", "k3", "k4"}
+    assert rig.probe.pins("k1") == 0, "its slot may be used again"
+    rig.probe.check()
 
 
 def test_B38_a_load_that_has_ended_is_noticed_whatever_its_place_in_line():

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import shutil
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,23 @@ def test_b47_no_space_at_block_3_of_5_fails_that_store_alone(tmp_path: Path) -> 
         assert leftovers(tmp_path) == []
         assert rig.load(b"before", *KEYS) == {b"before", *KEYS} - {KEYS[2]}
         assert rig.store(KEYS[2]) == {KEYS[2]}, "space has returned"
+
+
+def test_b35_an_exception_of_any_kind_at_block_2_of_5_does_not_end_the_worker(
+    tmp_path: Path,
+) -> None:
+    io = Faults()
+    calls = count(1)
+
+    def fault(*_: object) -> None:
+        if next(calls) == 2:
+            raise RuntimeError("a bug, not an OSError")
+
+    with file_rig(tmp_path, threads=1, io=io) as rig:
+        io.faults["pwritev"] = fault
+        assert rig.store(*KEYS) == {*KEYS} - {KEYS[1]}, "one worker, and it went on"
+        assert rig.decide(KEYS[1]) is Claim.ABSENT
+        assert rig.load(*KEYS) == {*KEYS} - {KEYS[1]}
 
 
 @pytest.mark.parametrize("call", ["open", "ftruncate", "pwritev", "fstat", "close", "rename"])
