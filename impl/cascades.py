@@ -296,6 +296,5 @@ class Cascades:
     def bar(self, secondary: Secondary) -> None:
         """The tier is cleared: no store in flight may bring its key back."""
         for job in secondary.sends.values():
-            if job.owed is not None:
-                job.barred = True
-                secondary.retracted.update(job.blocks)
+            job.barred = True
+            secondary.retracted.update(job.blocks)

@@ -68,6 +68,8 @@ class ExternalRequests:
             )
         if len(set(keys)) < len(keys):
             raise ContractViolation("a block is named twice in one call; name each once")
+        if not keys:  # a job without blocks would be reported for nothing
+            return None
         return self._cascades.send_external(self._serving, self._resident(keys), request)
 
     def on_request_finished(self, request: Request) -> None:

@@ -127,9 +127,8 @@ class Secondary:
     def submit_store(self, job: StoreJob) -> Collection[Key] | None:
         """The refused keys; None when the job has failed as a whole."""
         try:
-            refused = self.tier.submit_store(job)
-            if type(refused) is not tuple:
-                refused = list(refused)  # nonsense is found here and not later
+            # nonsense, unhashable keys too, is found here and not later
+            refused = tuple(dict.fromkeys(self.tier.submit_store(job)))
         except Exception as error:
             self.failed("submit_store", error)
             return None
@@ -142,13 +141,22 @@ class Secondary:
         try:
             poll = self.tier.poll()
             if poll is not NOTHING and (poll.reports or poll.verified):
-                poll = Poll(tuple(poll.reports), frozenset(poll.verified))
+                poll = Poll(tuple(poll.reports), self._verified(poll))
         except Exception as error:
             self.failed("poll", error)
             return NOTHING
         if self._complained:
             self._complained.discard("poll")
         return poll
+
+    def _verified(self, poll: Poll) -> frozenset[Key]:
+        """Keys that were verified; none when that is nonsense, and the reports count all the same:
+        a job is reported once, and what is dropped here would never come again."""
+        try:
+            return frozenset(poll.verified)
+        except TypeError as error:
+            self.failed("poll", error)
+            return frozenset()
 
     def request_begins(self, request: RequestInfo) -> bool:
         """Whether the tier asks for the request's whole context."""

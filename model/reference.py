@@ -15,6 +15,7 @@ from . import operations as ops
 from .jobs import Submitted
 from .planning import Planning
 from .state import GpuOperation, State, admit, begin
+from .vocabulary import CASCADES
 from .working import Forbidden, Working
 
 __all__ = ["Forbidden", "Outcome", "State", "Submitted", "apply", "begin", "has_pending_work"]
@@ -199,7 +200,7 @@ def _reset(w: Working, op: ops.Reset) -> Any:
         book.clear()
     for x in w.world.running():
         tier = w.world.links["to"][x]
-        if w.world.get("kind", x) == "CASCADE" and tier in op.tiers:
+        if w.world.get("kind", x) in CASCADES and tier in op.tiers:
             w.state.barred |= {x}
             w.fire("unfounded", key=w.world.links["of"][x], tier=tier)
     for mind in [m for m in w.state.minds if m[0] in op.tiers]:

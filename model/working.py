@@ -119,6 +119,7 @@ class Working(Jobs):
             elif job.kind == "CASCADE":
                 self._cascade_ends(x, tier, key in landed)
             else:
+                self.state.barred -= {x}
                 self.fire("unpin", transfer=x)
         if job.kind in CASCADES:
             self.state.pressed.pop(tier, None)

@@ -55,6 +55,8 @@ class MemoryTier:
         self._reports: list[JobReport] = []
         self._arriving: list[tuple[Key, bytes]] = []
         """Blocks that were stored since the last poll, which is where they become visible."""
+        self._storing: set[int] = set()
+        """Store jobs that are reported at the next poll."""
         self._arena: Arena | None = None
 
     def __len__(self) -> int:
@@ -98,6 +100,7 @@ class MemoryTier:
         arena = self._memory()
         for key, slot in zip(job.keys, job.slots, strict=True):
             self._arriving.append((key, bytes(arena.row(slot))))
+        self._storing.add(job.job_id)
         self._reports.append(JobReport(job.job_id, frozenset(job.keys)))
         return ()
 
@@ -109,6 +112,7 @@ class MemoryTier:
             if self._capacity is not None and len(self._blocks) > self._capacity:
                 self._blocks.popitem(last=False)
         self._arriving.clear()
+        self._storing.clear()
         reports, self._reports = self._reports, []
         return Poll(reports)
 
@@ -120,8 +124,14 @@ class MemoryTier:
         """Nothing was kept for the request."""
 
     def clear(self) -> None:
-        """Forget every block."""
+        """Forget every block, those that have just been stored too: their stores have failed."""
         self._blocks.clear()
+        if self._arriving:
+            self._arriving.clear()
+            self._reports = [
+                JobReport(r.job_id, frozenset()) if r.job_id in self._storing else r
+                for r in self._reports
+            ]
 
     def drain(self, timeout: float) -> Sequence[int]:
         """No job runs: each has ended when its submit returned."""

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from tierproof import ContractViolation, MissReason
-from tierproof.impl.tiers.base import Claim, JobReport
+from tierproof.impl.tiers.base import Claim, JobReport, Poll
 
 from .support import HIT, HIT_PENDING, MISS, RETRY, Rig, ScriptedTier
 
@@ -278,3 +278,39 @@ def test_an_error_changes_nothing():
             call()
         assert rig.probe.fingerprint() == before
     rig.probe.check()
+
+
+def test_refusals_that_cannot_be_keys_fail_the_job_and_leak_nothing():
+    class Nonsense(ScriptedTier):
+        def submit_store(self, job):
+            return ([1],)
+
+    rig = Rig(slots=12, tiers=[Nonsense()], reoffers=1)
+    request = rig.request()
+    rig.store(request, "k")
+    rig.probe.check()
+    rig.step()
+    rig.step()
+    assert rig.probe.pins("k") == 0, "no pin is left behind"
+    rig.manager.on_request_finished(request)
+    rig.step()
+    assert not rig.manager.has_pending_work()
+
+
+def test_verified_keys_that_are_nonsense_do_not_cost_the_reports_beside_them():
+    class Nonsense(ScriptedTier):
+        def poll(self):
+            poll = super().poll()
+            return Poll(poll.reports, [[1]]) if poll.reports else poll  # type: ignore[list-item]
+
+    rig = Rig(tiers=[Nonsense()])
+    request = rig.request()
+    rig.promote(request, "k")
+    assert rig.lookup(request, "k") == [HIT], "the report beside the nonsense counts"
+
+
+def test_a_peer_that_is_sent_nothing_costs_no_job():
+    rig = Rig(slots=12)
+    handle = rig.manager.external(rig.tier.name)
+    assert handle.send([], handle.on_new_request("peer")) is None
+    assert rig.tier.stores == []

@@ -259,7 +259,7 @@ def test_a_second_reset_bars_cascades_that_are_stale_already():
     assert rig.probe.retracted() == {("tier0", "a")}
 
 
-def test_what_a_peer_is_sent_is_not_barred_and_is_no_evidence_either():
+def test_what_a_peer_is_sent_cannot_bring_a_key_back_to_a_tier_that_was_cleared():
     rig = Rig(slots=8)
     rig.store(rig.request(), "a")
     rig.settle()
@@ -267,8 +267,9 @@ def test_what_a_peer_is_sent_is_not_barred_and_is_no_evidence_either():
     external = peer.on_new_request("peer")
     peer.send(["a"], external)
     rig.manager.reset_cache("all")
-    assert rig.probe.retracted() == set()
+    assert rig.probe.retracted() == {("tier0", "a")}
     rig.settle()
+    assert rig.probe.retracted() == {("tier0", "a")}, "what a peer was sent is no evidence"
     assert rig.probe.free_slots() == 8
 
 

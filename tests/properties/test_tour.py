@@ -40,7 +40,7 @@ PINNED: dict[str, tuple[int, int]] = {
     "resets of stores": (369, 2463),
     "resets of plain stores": (32, 176),
     "resets of copies": (87, 331),
-    "peers": (304, 2508),
+    "peers": (336, 2764),
     "sends beside copies": (33, 108),
     "ends of peers": (40, 91),
     "victims": (70, 606),

@@ -107,3 +107,14 @@ def test_b41_every_hit_carries_its_own_key() -> None:
     assert loads > 1_000
     assert payload(keys[0], 128) != payload(keys[1], 128)
     assert isinstance(rig.arena, Arena)
+
+
+def test_a_block_is_found_from_its_report_on_and_a_clear_before_it_fails_the_store() -> None:
+    rig = Rig(MemoryTier())
+    job = rig.begin_store(["k"])
+    assert rig.ask("k") is Claim.ABSENT, "not reported yet"
+    rig.tier.clear()
+    assert rig.report(job).landed == frozenset()
+    assert rig.ask("k") is Claim.ABSENT
+    assert rig.store("k") == {"k"}
+    assert rig.ask("k") is Claim.PRESENT
