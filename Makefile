@@ -32,7 +32,7 @@ test: $(VENV)/.stamp-all
 
 # The core: the modules that decide answers, phases, slots and pins (ARCHITECTURE.md names them).
 CORE := manager lookups claims primary blocks requests stores transfers cascades secondary jobs \
-	step external
+	step external plans
 empty :=
 comma := ,
 space := $(empty) $(empty)

@@ -27,7 +27,7 @@ from ..model.operations import (
     Setting,
     TierSetting,
 )
-from .driver import Factory
+from .driver import Driver, Factory
 from .found import Found
 from .lockstep import Divergence, Lockstep
 from .moves import Menu, moves
@@ -94,7 +94,11 @@ class LockstepMachine(RuleBasedStateMachine):
     @initialize(setting=settings_of_histories(), menu=menus)
     def start(self, setting: Setting, menu: Menu) -> None:
         """Build a manager and its surroundings."""
-        self.lockstep = Lockstep(type(self).factory, setting)
+        factory = type(self).factory
+        if not Driver(factory, Setting()).can("external"):  # it does not serve peers
+            own = tuple(r for r in setting.requests if r.external_of is None)
+            setting = replace(setting, requests=own)
+        self.lockstep = Lockstep(factory, setting)
         can = self.lockstep.driver.can
         self.menu = replace(
             menu,

@@ -237,4 +237,8 @@ def _episode(
     finally:
         result.stored += tier.moved["store"]
         result.loaded += tier.moved["load"]
-        lockstep.driver.manager.shutdown()
+        stop = getattr(lockstep.driver.manager, "shutdown", None)
+        if callable(stop):
+            stop()
+        tier.drain(1.0)  # whoever has no shutdown leaves the tier running
+        tier.shutdown()

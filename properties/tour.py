@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any
 
+from ..model.operations import Setting
 from ..model.rules import RULES
 from ..model.state import State
-from .driver import Factory
+from .driver import Driver, Factory
 from .found import Found
 from .lockstep import Divergence, Lockstep, Saved
 from .rooms import ROOMS, Room
@@ -172,8 +173,11 @@ class _Walk:
 
     def run(self) -> TourResult:
         """Try everything everywhere."""
+        plain = Driver(self.factory, Setting())
+        self.lacks = {call for call in OPTIONAL_CALLS if not plain.can(call)}
+        if "external" in self.lacks and any(r.external_of for r in self.room.setting.requests):
+            return self.result  # a room about what this manager does not do
         self.lockstep = Lockstep(self.factory, self.room.setting)
-        self.lacks = {call for call in OPTIONAL_CALLS if not self.lockstep.driver.can(call)}
         if self.go(self.room.start):
             self.known.add(self.here()[0])
             self.queue.append(self.lockstep.save())
