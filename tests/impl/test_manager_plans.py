@@ -226,3 +226,28 @@ def test_an_ended_request_and_a_key_named_twice_are_refused():
     ):
         with pytest.raises(ContractViolation, match="not a live request"):
             call()
+
+
+def test_a_tier_that_answers_in_batches_again_is_heard_again():
+    near = ManyAtOnce("near")
+    near.has("a")
+    near.raises["lookup_many"] = OSError()
+    rig = Rig(tiers=[near])
+    request = rig.request()
+    assert rig.manager.exists(["a"], request) == [False]
+    near.raises.clear()
+    assert rig.manager.exists(["a"], request) == [True]
+
+
+def test_a_block_that_was_answered_hit_keeps_that_promise_while_its_plan_makes_room():
+    rig = Rig(slots=3, promotion_share=1.0)
+    request = rig.request()
+    rig.store(request, "hit", "old", "older")
+    rig.settle()
+    rig.tier.has("new")
+    assert rig.lookup(request, "hit") == [HIT]
+    rig.manager.exists(["new"], request)
+    plan = rig.manager.plan_load(["hit", "new"], request)
+    assert (plan.verdict, plan.promoted) == (PLANNED, ("new",))
+    assert "hit" in rig.probe.resident_keys()
+    rig.probe.check()
