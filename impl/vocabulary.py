@@ -1,6 +1,6 @@
 """The words of a lookup: its four answers, the reasons of a MISS, the phases of a block.
 
-`tierproof.model` has a vocabulary of its own, on purpose (an oracle that shares code with what it
+The specification has a vocabulary of its own, on purpose (an oracle that shares code with what it
 judges shares its faults); a test compares the two by name.
 """
 
