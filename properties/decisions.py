@@ -65,6 +65,17 @@ DECISIONS: tuple[tuple[str, str], ...] = (
         "time held every berth would keep the others from getting anything.",
     ),
     (
+        "When a probe times out",
+        "A tier is asked before its time is looked at: only when it is still undecided, the probe "
+        "deadline after it first was, it counts as MISS, and for this request and key for good. "
+        "Any other answer of the tier ends the probe.",
+    ),
+    (
+        "What a read under way does to a promise",
+        "A promise whose block its request is reading is ended neither by its lease nor by being "
+        "scheduled, but by the read's completion. The end of the request ends it at once.",
+    ),
+    (
         "How long a HIT is a promise",
         "For one request until it loads the block or ends; for all until the next prepare_store"
         " begins, also one that returns None, a reset, or the end of the step.",
@@ -129,7 +140,7 @@ DECISIONS: tuple[tuple[str, str], ...] = (
         "What a reset keeps",
         "Live requests, ends that are to be told, retracted claims and the numbers of "
         "operations. Slots that a transfer may still touch are in quarantine until the last one"
-        " reports. A cascade under way to a tier that the reset cleared does not make that "
+        " reports. A copy or a send under way to a tier that the reset cleared does not make that "
         "tier's claim count.",
     ),
 )
