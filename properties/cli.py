@@ -20,6 +20,7 @@ import typer
 from tierproof import __version__
 
 from .cli_tiers import add_to as add_tier_commands
+from .cli_vllm import add_to as add_vllm_commands
 from .generated_tests import FOLDER
 from .managers import SHIPPED, UsageError, resolve
 from .report import COULD_NOT, GOOD, INTERRUPTED, Report, writable, write_json
@@ -64,6 +65,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 bench = typer.Typer(help="Measure what the checks cost.", rich_markup_mode="rich")
 app.add_typer(bench, name="bench")
 add_tier_commands(app, bench)
+add_vllm_commands(app)
 
 
 @app.callback(invoke_without_command=True)
