@@ -9,15 +9,16 @@ import logging
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..model.rules import RULES
 from .contracts import CONTRACTS, PROOF, RUNS, TOUR
 from .counterexamples import gather
 from .managers import SHIPPED, Chosen, UsageError, raised_by, told
 from .report import Report, Result, versions
+from .situations import not_reached
 
 if TYPE_CHECKING:
     from ..model.rules import Rule
@@ -133,7 +134,7 @@ def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) ->
         "operations": result.operations,
         "rules": rules,
     }
-    _judge(chosen, report, TOUR, counts, result.seconds, result.divergences)
+    _judge(chosen, report, TOUR, counts, result)
     report.lines.append(
         f"tour: {result.cases:,} cases, {result.states:,} states, {result.operations:,} operations "
         f"in {result.seconds:.1f} s; {rules} of {rules + len(result.missing_rules)} rules fired"
@@ -173,19 +174,22 @@ def by_runs(
         "blocks_read": real.loaded,
         "seed": seed,
     }
-    divergences = result.divergences + real.divergences
-    _judge(chosen, report, RUNS, counts, result.seconds + real.seconds, divergences)
+    result.divergences += real.divergences
+    result.reached |= real.reached
+    result.seconds += real.seconds
+    _judge(chosen, report, RUNS, counts, result)
     _ask_no_more(chosen, report, seed)
+    seconds = result.seconds - real.seconds
     report.lines.append(
         f"runs: {result.examples:,} histories, {result.operations:,} operations in "
-        f"{result.seconds:.1f} s (hypothesis {versions()['hypothesis']}, seed {seed})"
+        f"{seconds:.1f} s (hypothesis {versions()['hypothesis']}, seed {seed})"
     )
     if files:
         report.lines.append(
             f"files: {real.operations:,} operations over a real file tier in {real.seconds:.1f} s; "
             f"{real.stored:,} blocks written, {real.loaded:,} read back and compared"
         )
-    return divergences
+    return result.divergences
 
 
 def _ask_no_more(chosen: Chosen, report: Report, seed: int) -> None:
@@ -214,6 +218,8 @@ def _ask_no_more(chosen: Chosen, report: Report, seed: int) -> None:
     counts = {"workloads": found.workloads, "checks": found.checks, "seed": seed}
     verdict = "violated" if found.broken else "skipped" if found.others else "holds"
     says = "; ".join(found.broken + found.others)
+    if verdict == "holds" and not found.checks:
+        verdict, says = "not_reached", "no key was asked for"
     report.results.append(Result(A2, RUNS, verdict, counts, seconds, says))
     report.lines.append(
         f"consumer: {found.workloads:,} workloads, {found.checks:,} keys asked for in "
@@ -243,28 +249,44 @@ def driving(chosen: Chosen) -> Iterator[None]:
         logger.setLevel(level)
 
 
+class Driven(Protocol):
+    """What a way of driving a manager saw."""
+
+    divergences: list[Found]
+    reached: set[str]
+    seconds: float
+
+
 def _judge(
-    chosen: Chosen,
-    report: Report,
-    method: str,
-    counts: Mapping[str, int],
-    seconds: float,
-    divergences: Sequence[Found],
+    chosen: Chosen, report: Report, method: str, counts: Mapping[str, int], result: Driven
 ) -> None:
-    found = Counter(f.divergence.contract for f in divergences)
     for contract in CONTRACTS.values():
         if method in contract.methods and contract.id != A2:
-            verdict, says = verdict_on(chosen, contract.id, method, found)
-            mine = {**counts, "divergences": found[contract.id]}
-            report.results.append(Result(contract.id, method, verdict, mine, seconds, says))
+            report.results.append(judged(chosen, contract.id, method, counts, result))
 
 
-def verdict_on(chosen: Chosen, contract: str, method: str, found: Counter[str]) -> tuple[str, str]:
-    """The verdict of a method on one contract, given how often each was found broken; and why."""
+def judged(
+    chosen: Chosen, contract: str, method: str, counts: Mapping[str, int], result: Driven
+) -> Result:
+    """What a method found of one contract."""
+    times = sum(f.contract == contract for f in result.divergences)
+    verdict, says = verdict_on(chosen, contract, method, times, result.reached)
+    mine = {**counts, "divergences": times}
+    return Result(contract, method, verdict, mine, result.seconds, says)
+
+
+def verdict_on(
+    chosen: Chosen, contract: str, method: str, times: int, reached: Collection[str]
+) -> tuple[str, str]:
+    """The verdict of a method on one contract, and why.
+
+    `times` is how often the contract was found broken, `reached` what came about on the way with
+    the manager in step (`situations`).
+    """
     if contract not in chosen.claims:
         return "not_claimed", ""
     gap = chosen.known_gaps.get(contract)
-    if found[contract]:
+    if times:
         return ("violated", "") if gap is None else ("expected_failure", gap)
     missing = [p for p in CONTRACTS[contract].needs if p not in chosen.probes]
     if missing:
@@ -272,8 +294,11 @@ def verdict_on(chosen: Chosen, contract: str, method: str, found: Counter[str]) 
     missing = [call for call in NEEDED_CALLS.get(contract, ()) if call in chosen.lacks]
     if missing:
         return "not_observable", f"the manager has no {', '.join(missing)}"
+    lacking = not_reached(contract, reached)
+    if lacking:
+        return "not_reached", lacking
     if gap is not None and method == TOUR:  # the tour is the same every time, so it is strict
-        return "violated", f"it is kept now: take it out of known_gaps ({gap})"
+        return "gap_closed", f"it is kept now: take it out of known_gaps ({gap})"
     return "holds", ""
 
 

@@ -55,6 +55,8 @@ class ExhaustiveResult:
     depth: int = DEPTH
     scopes: dict[int, int] = field(default_factory=dict)
     """Slots -> states from which every operation was tried."""
+    reached: set[str] = field(default_factory=set)
+    """What came about with the manager in step (`situations`)."""
     divergences: list[Found] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -63,6 +65,7 @@ class ExhaustiveResult:
         self.histories += other.histories
         self.states += other.states
         self.operations += other.operations
+        self.reached |= other.reached
         self.divergences += other.divergences
 
     @property
@@ -96,6 +99,7 @@ def _next(
     """Each operation that makes sense, performed on a fresh manager led to where we were."""
     for op in _first_names(saved, moves(saved.state, menu)):
         here = Lockstep.resume(factory, setting, saved)
+        here.reached = result.reached
         result.histories += 1
         result.operations += len(saved.history) + 1
         try:

@@ -54,9 +54,13 @@ def _of_result(report: Report, result: Result) -> tuple[str, ...]:
             if c.contract == result.contract and result.method in c.methods
         ]
         return "failure", result.says or f"{result.contract} is broken", *told
+    if result.verdict == "gap_closed":
+        return "failure", result.says
     if result.verdict == "unknown":
         return "error", result.says or "unknown"
-    if result.verdict in ("not_claimed", "not_observable", "expected_failure", "skipped"):
+    if result.verdict == "not_reached" and result.contract in report.unreached():
+        return "error", f"not reached: {result.says}"
+    if result.verdict not in ("proved", "holds"):
         said = result.verdict.replace("_", " ")
         return "skipped", f"{said}: {result.says}" if result.says else said
     return ()

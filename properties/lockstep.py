@@ -5,7 +5,6 @@ What differs, and which contract that breaks, is said in `differences`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from ..model.vocabulary import CASCADES
 from .contracts import CONTRACTS
 from .differences import Comparison, blame_forbidden
 from .driver import Driver, Factory, Got
+from .situations import Agreed, note
 
 Step = tuple[ops.Operation, object, object]
 """An operation, what the specification expects of it, and what the manager answered."""
@@ -96,7 +96,8 @@ class Lockstep:
         self.state: State = begin(setting) if state is None else state
         self.history: list[ops.Operation] = []
         self.shown: list[Step] = []
-        self.rules: Counter[str] = Counter()
+        self.reached: set[str] = set()
+        """What has come about with the manager in step (`situations`)."""
         self.replayed: set[str] = set()
         self.numbers: list[tuple[tuple[tuple[int, int], ...], int | None]] = []
 
@@ -143,7 +144,6 @@ class Lockstep:
             except Forbidden as forbidden:
                 contract = blame_forbidden(forbidden, before, op, seen, got)
                 raise Divergence(contract, str(forbidden), got=got.answer) from None
-            self.rules.update(expected.rules)
             self.state = expected.state
             now = Comparison(before, op, expected, got, self.driver, self.replayed)
             for contract, said, want, have in now.differences():
@@ -154,6 +154,7 @@ class Lockstep:
             divergence.history, divergence.shown = tuple(self.history), tuple(self.shown)
             raise
         self.shown.append((op, expected.answer, expected.answer))
+        note(self.reached, Agreed(before, op, expected, got, self.driver))
         return expected
 
     def run(self, history: tuple[ops.Operation, ...]) -> None:

@@ -86,6 +86,8 @@ class LockstepMachine(RuleBasedStateMachine):
     factory: Factory
     on_divergence: Callable[[Found], None] | None = None
     on_example: Callable[[int], None] | None = None
+    reached: set[str]
+    """What came about on the way with the manager in step (`situations`), all examples together."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,6 +101,7 @@ class LockstepMachine(RuleBasedStateMachine):
             own = tuple(r for r in setting.requests if r.external_of is None)
             setting = replace(setting, requests=own)
         self.lockstep = Lockstep(factory, setting)
+        self.lockstep.reached = type(self).reached
         can = self.lockstep.driver.can
         self.menu = replace(
             menu,
@@ -152,6 +155,7 @@ def machine(
         (LockstepMachine,),
         {
             "factory": staticmethod(factory),
+            "reached": set(),
             "on_divergence": staticmethod(on_divergence) if on_divergence else None,
             "on_example": staticmethod(on_example) if on_example else None,
         },
@@ -165,6 +169,8 @@ class FuzzResult:
     examples: int = 0
     operations: int = 0
     seed: int = 0
+    reached: set[str] = field(default_factory=set)
+    """What came about with the manager in step (`situations`)."""
     divergences: list[Found] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -213,5 +219,6 @@ def fuzz(
             raise
         # Hypothesis replays the smallest failing example last
         result.divergences.append(latest[-1])
+    result.reached = built.reached
     result.seconds = time.perf_counter() - began
     return result

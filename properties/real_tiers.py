@@ -148,6 +148,8 @@ class RealResult:
     stored: int = 0
     loaded: int = 0
     bytes: int = 0
+    reached: set[str] = field(default_factory=set)
+    """What came about with the manager in step (`situations`)."""
     divergences: list[Found] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -213,6 +215,7 @@ def _episode(
     files = FileTier(root, namespace=f"lockstep {number // 2}", threads=2, shared=number % 4 < 2)
     tier = RecordingTier(files)
     lockstep = RealLockstep(factory, setting, {"files": tier}, BLOCK_BYTES)
+    lockstep.reached = result.reached
     try:
         for i in range(length):
             ending = i > length - 10

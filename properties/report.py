@@ -31,13 +31,21 @@ VERDICTS = (
     "holds",
     "violated",
     "unknown",
+    "not_reached",
     "not_claimed",
     "not_observable",
     "expected_failure",
+    "gap_closed",
     "skipped",
 )
+"""What a method can find of a contract.
+
+`not_reached`: the manager was never brought to what the contract speaks of (`situations`), so that
+it could neither keep nor break it. `gap_closed`: a known gap, an expected failure so far, is kept.
+"""
+RED = frozenset({"violated", "gap_closed"})
 GOOD, VIOLATED, COULD_NOT, OUR_FAULT, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes: 2 is usage, could not run, and `unknown`."""
+"""Exit codes: 2 is usage, could not run, `unknown`, and contracts that were not reached at all."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +110,10 @@ class Report:
         """The exit code; a violation outweighs what stayed unknown."""
         verdicts = {r.verdict for r in self.results}
         survived = any(m.verdict == "survived" for m in self.mutants)
-        if "violated" in verdicts or survived or any(p.stale for p in self.pages):
+        if verdicts & RED or survived or any(p.stale for p in self.pages):
             return VIOLATED
-        return COULD_NOT if "unknown" in verdicts or self.doubts else GOOD
+        undecided = "unknown" in verdicts or self.doubts or self.unreached()
+        return COULD_NOT if undecided else GOOD
 
     def of(self, contract: str, method: str) -> Result | None:
         """The result of a contract by a method; None where the method does not apply."""
@@ -123,8 +132,22 @@ class Report:
 
     def violated(self) -> list[str]:
         """The contracts that some method found violated."""
-        broken = {r.contract for r in self.results if r.verdict == "violated"}
-        return [c for c in self.contracts() if c in broken]
+        return self.with_verdict("violated")
+
+    def unreached(self) -> list[str]:
+        """The contracts that some method on the manager did not reach, and none of them did."""
+        asked = {r.contract for r in self.results if r.verdict == "not_reached"}
+        answered = {
+            r.contract
+            for r in self.results
+            if r.method != "proof" and r.verdict not in ("not_reached", "skipped")
+        }
+        return [c for c in self.contracts() if c in asked - answered]
+
+    def with_verdict(self, verdict: str) -> list[str]:
+        """The contracts that some method gave this verdict."""
+        given = {r.contract for r in self.results if r.verdict == verdict}
+        return [c for c in self.contracts() if c in given]
 
     def tally(self, method: str) -> Counter[str]:
         """How many contracts got each verdict by a method."""

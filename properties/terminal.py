@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from textwrap import wrap
 
 from rich import box
 from rich.console import Console
@@ -23,7 +24,9 @@ STYLES = {
     "holds": "green",
     "violated": "bold red",
     "unknown": "bold magenta",
+    "not_reached": "magenta",
     "expected_failure": "yellow",
+    "gap_closed": "bold red",
     "not_claimed": "dim",
     "not_observable": "dim",
     "skipped": "dim",
@@ -83,10 +86,9 @@ class Terminal(Console):
             self.say(line)
         for doubt in report.doubts:
             self.say(doubt, "bold magenta")
-        for result in report.results:
-            if result.says and result.verdict not in ("proved", "holds"):
-                style = STYLES[result.verdict]
-                self.say(f"{result.contract}, {result.method}: {result.says}", style)
+        for told, style in reasons(report):
+            for line in wrap(told, min(self.width, 100), subsequent_indent="    "):
+                self.say(line, style)
         for found in report.counterexamples:
             self.say("")
             first, *rest = found.lines(min(self.width, 100))
@@ -151,12 +153,39 @@ def measures_table(measures: list[Measure]) -> Table:
     return table
 
 
+def reasons(report: Report) -> Iterator[tuple[str, str]]:
+    """Why verdicts are not simply good: sentences, each with its style."""
+    for result in report.results:
+        if result.says and result.verdict not in ("proved", "holds", "not_reached"):
+            yield f"{result.contract}, {result.method}: {result.says}", STYLES[result.verdict]
+    for method in report.methods():
+        mine = [r for r in report.results if (r.method, r.verdict) == (method, "not_reached")]
+        if mine and report.exit == VIOLATED:  # what went wrong comes first, and ended the way
+            yield f"not reached, {method}: {', '.join(r.contract for r in mine)}", "dim"
+            continue
+        for r in mine:
+            style = STYLES["not_reached"] if r.contract in report.unreached() else "dim"
+            yield f"{r.contract}, {method}: not reached, {r.says}", style
+
+
 def conclusion(report: Report) -> str:
     """One sentence for the end of a check of a manager."""
     who = report.manager
-    if report.exit == VIOLATED:
-        broken = report.violated()
-        return f"{who} breaks {', '.join(broken)}"
+    broken, closed = report.violated(), report.with_verdict("gap_closed")
+    if broken or closed:
+        told = [f"breaks {', '.join(broken)}"] if broken else []
+        if closed:
+            told.append(f"keeps {', '.join(closed)}, now a known gap no more")
+        return f"{who} {' and '.join(told)}"
+    unreached = report.unreached()
+    if report.exit and unreached:
+        more = "; more --examples come to more" if report.methods() == ["runs"] else ""
+        return (
+            f"{who} was not found to break a contract, but was never brought to what "
+            f"{', '.join(unreached)} {'speaks' if len(unreached) == 1 else 'speak'} of{more}"
+        )
     if report.exit:
         return f"{who} was not found to break a contract, but not everything could be decided"
-    return f"{who} keeps every contract that was checked"
+    gaps = report.with_verdict("expected_failure")
+    but = f", but for its known gaps: {', '.join(gaps)}" if gaps else ""
+    return f"{who} keeps every contract that was checked{but}"

@@ -39,6 +39,8 @@ class TourResult:
     states: int = 0
     operations: int = 0
     rules: Counter[str] = field(default_factory=Counter)
+    reached: set[str] = field(default_factory=set)
+    """What came about with the manager in step (`situations`)."""
     rooms: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Room -> (states, cases)."""
     divergences: list[Found] = field(default_factory=list)
@@ -52,6 +54,7 @@ class TourResult:
         self.states += other.states
         self.operations += other.operations
         self.rules.update(other.rules)
+        self.reached |= other.reached
         self.rooms.update(other.rooms)
         self.divergences += other.divergences
         self.unreached += other.unreached
@@ -149,6 +152,7 @@ class _Walk:
     def come(self, saved: Saved) -> None:
         """Come back to where we were, with a fresh manager."""
         self.lockstep = Lockstep.resume(self.factory, self.room.setting, saved)
+        self.lockstep.reached = self.result.reached
         self.result.operations += len(saved.history)
 
     def go(self, scene: Scene) -> bool:
@@ -178,6 +182,7 @@ class _Walk:
         if "external" in self.lacks and any(r.external_of for r in self.room.setting.requests):
             return self.result  # a room about what this manager does not do
         self.lockstep = Lockstep(self.factory, self.room.setting)
+        self.lockstep.reached = self.result.reached
         if self.go(self.room.start):
             self.known.add(self.here()[0])
             self.queue.append(self.lockstep.save())

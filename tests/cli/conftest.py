@@ -17,6 +17,7 @@ from tierproof.properties.cli import main
 from tierproof.properties.contracts import CONTRACTS
 from tierproof.properties.found import Found
 from tierproof.properties.lockstep import Divergence, Lockstep
+from tierproof.properties.situations import SITUATIONS
 
 SETTING = Setting(tiers=(TierSetting("t0", has=("k0",)),))
 HISTORY = (Lookup("k0", "r0"), StepEnd(), Lookup("k0", "r0"))
@@ -65,6 +66,8 @@ class Stand:
     undecided: tuple[str, ...] = ()
     unproved: tuple[str, ...] = ()
     missing_rules: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
+    runs_reach: bool = True
     raises: BaseException | None = None
     differences: tuple[str, ...] = ()
     opinion: dict[str, Any] = field(default_factory=dict)
@@ -86,6 +89,13 @@ class Stand:
                 v.verdict, v.before, v.after = "refuted", {"phase": "LOADING"}, {"answer": "RETRY"}
         return verdicts
 
+    def reached(self):
+        """Marks of all situations but those of some contracts."""
+        marks = {m for several in SITUATIONS.values() for one in several for m in one.marks}
+        for contract in self.unreached:
+            marks -= {m for one in SITUATIONS[contract] for m in one.marks}
+        return marks
+
     def tour(self, factory, *, progress=None, stop_at_first=False):
         if self.raises:
             raise self.raises
@@ -98,13 +108,20 @@ class Stand:
             rules=Counter(r.name for r in RULES if r.name not in self.missing_rules),
             missing_rules=self.missing_rules,
             divergences=walk(factory, "tour"),
+            reached=self.reached(),
             seconds=0.1,
         )
 
     def fuzz(self, factory, *, examples=300, seed=None, progress=None):
         self.seeds.append(seed)
         found = walk(factory, "runs")
-        return SimpleNamespace(examples=examples, operations=9, divergences=found, seconds=0.2)
+        return SimpleNamespace(
+            examples=examples,
+            operations=9,
+            divergences=found,
+            reached=self.reached() if self.runs_reach else set(),
+            seconds=0.2,
+        )
 
     def ask_spacer(self):
         names = {"verdict": "holds", "checked": True, **self.opinion}
@@ -121,7 +138,9 @@ class Stand:
         return SimpleNamespace(cases=5, differences=list(self.differences))
 
     def with_files(self, factory, *, operations, seed):
-        return SimpleNamespace(operations=7, stored=2, loaded=1, divergences=[], seconds=0.1)
+        return SimpleNamespace(
+            operations=7, stored=2, loaded=1, divergences=[], reached=set(), seconds=0.1
+        )
 
     def shortest(self, factory, found, *, limit_s=20.0):
         return found

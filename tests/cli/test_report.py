@@ -228,11 +228,51 @@ def test_a_known_gap_is_an_expected_failure(report):
     assert "promotions are answered RETRY so far" in data["out"]
     assert data["counterexamples"] == []
 
+    end = "mine.py:KnownRetry keeps every contract that was checked, but for its known gaps: L1"
+    assert end in data["out"]
 
-def test_a_known_gap_that_has_closed_turns_red(report):
+
+def test_a_known_gap_that_has_closed_turns_red_and_is_not_called_broken(report):
     data = report("tour", manager="ClosedGap")
     assert data["exit"] == 1
+    assert data["verdicts"]["L1-answer-true", "tour"] == "gap_closed"
     assert "take it out of known_gaps" in data["out"]
+    assert "mine.py:ClosedGap keeps L1-answer-true, now a known gap no more" in data["out"]
+    assert "take it out" in data["xml"].find(".//failure").get("message")
+
+
+def test_a_known_gap_that_was_not_reached_has_not_closed(report, stand):
+    stand.unreached = ("L1-answer-true",)
+    data = report("tour", manager="ClosedGap")
+    assert data["exit"] == 2
+    assert data["verdicts"]["L1-answer-true", "tour"] == "not_reached"
+
+
+def test_a_contract_that_was_not_reached_does_not_hold(report, stand):
+    stand.unreached = ("D1-bytes",)
+    data = report("verify")
+    assert data["exit"] == 2
+    assert data["verdicts"]["D1-bytes", "tour"] == "not_reached"
+    assert "D1-bytes, tour: not reached, no bytes were read" in data["out"]
+    assert "was never brought to what D1-bytes speaks of" in data["out"]
+    assert "no bytes were read" in data["xml"].find(".//error").get("message")
+
+
+def test_a_contract_that_one_method_reached_need_not_be_reached_by_the_other(report, stand):
+    stand.runs_reach = False
+    data = report("verify")
+    assert data["exit"] == 0
+    assert data["verdicts"]["D1-bytes", "runs"] == "not_reached"
+    assert data["xml"].findall(".//error") == []
+    assert len(data["xml"].findall(".//skipped")) > 20
+
+
+def test_where_a_manager_breaks_a_contract_what_was_not_reached_is_only_listed(report, stand):
+    stand.unreached = ("D1-bytes", "S3-pins")
+    data = report("tour", manager="Retry")
+    assert data["exit"] == 1
+    assert "not reached, tour: L6-hit-holds, S3-pins, D1-bytes" in data["out"]
+    assert "no bytes were read" not in data["out"]
 
 
 def fate(group, name, verdict, killer="tour"):

@@ -7,9 +7,11 @@ import pytest
 
 from tierproof import LookupResult, TieredOffloadingManager
 from tierproof.properties import exhaustive as module
+from tierproof.properties.commands_soak import NOT_DRIVEN
 from tierproof.properties.exhaustive import KEYS, REQUESTS, SCOPES, exhaustive
 from tierproof.properties.faults import FAULTS
 from tierproof.properties.managers import shipped
+from tierproof.properties.situations import SITUATIONS, not_reached
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +32,8 @@ def test_as_many_histories_of_six_operations_as_ever_and_none_of_them_is_wrong()
     result = exhaustive(shipped, depth=6)
     assert (result.histories, result.scopes) == (209_929, {1: 3_238, 2: 11_257})
     assert not result.divergences
+    lacking = {c for c in SITUATIONS if not_reached(c, result.reached)}
+    assert lacking == set(NOT_DRIVEN), "what small scopes speak of, they must come to"
 
 
 def test_a_fault_is_found_in_small_scopes():

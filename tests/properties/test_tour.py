@@ -10,6 +10,7 @@ from tierproof.model.operations import Lookup
 from tierproof.model.rules import RULES
 from tierproof.properties.managers import shipped
 from tierproof.properties.rooms import ROOMS
+from tierproof.properties.situations import SITUATIONS, not_reached
 from tierproof.properties.tour import ENOUGH, TourResult, tour
 
 ROOM = {room.name: room for room in ROOMS}
@@ -89,6 +90,7 @@ def facts(result: TourResult) -> tuple[object, ...]:
         result.states,
         result.operations,
         Counter(result.rules),
+        result.reached,
         result.rooms,
         result.unreached,
         [(f.contract, f.history, f.setting, str(f.divergence)) for f in result.divergences],
@@ -103,6 +105,10 @@ def test_the_shipped_manager_keeps_in_step_through_the_whole_tour(whole):
 def test_every_rule_of_the_table_fires_on_the_way(whole):
     assert whole.missing_rules == ()
     assert set(whole.rules) == {r.name for r in RULES}
+
+
+def test_every_contract_is_put_to_the_test_on_the_way(whole):
+    assert [c for c in SITUATIONS if not_reached(c, whole.reached)] == []
 
 
 def test_every_room_is_as_large_as_it_is_meant_to_be(whole):
