@@ -136,6 +136,10 @@ class Comparison:
         if isinstance(op, ops.Lookup) and expected.answer != got.answer:
             yield self._wrong_answer(op.key, op.request, expected.answer, got.answer)
         elif isinstance(op, ops.LookupMany) and not expected.error:
+            if len(got.answer or ()) != len(op.keys):
+                said = f"lookup_many of {op.keys} answered {got.answer}"
+                yield "L1-answer-true", f"{said}: one answer for each key", expected.answer, None
+                return
             for key, want, have in zip(op.keys, expected.answer, got.answer, strict=True):
                 if want != have:
                     yield self._wrong_answer(key, op.request, want, have)

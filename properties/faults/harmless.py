@@ -50,7 +50,7 @@ class LastTierFirst(Transfers):
 
 @harmless
 class PollsEarly(TieredOffloadingManager):
-    """Tiers are polled before lookups and loads, not only where it is required."""
+    """Tiers are polled before each lookup and load, not only where it is required."""
 
     def lookup(self, key: Key, request: Request) -> LookupResult:
         """As usual, after a poll."""
@@ -59,11 +59,25 @@ class PollsEarly(TieredOffloadingManager):
         return super().lookup(key, request)
 
     def lookup_many(self, keys: Iterable[Key], request: Request) -> list[LookupResult]:
-        """As usual: between two keys of one call nobody could see the poll."""
-        return [super(PollsEarly, self).lookup(key, request) for key in keys]
+        """As usual, after a poll for each key."""
+        return [self.lookup(key, request) for key in keys]
 
     def prepare_load(self, keys: Sequence[Key], request: Request) -> LoadOperation:
         """As usual, after a poll."""
         self._renew(request)
         self._transfers.absorb()
         return super().prepare_load(keys, request)
+
+
+@harmless
+class PollsBetweenKeys(TieredOffloadingManager):
+    """Within a lookup of several keys, tiers are polled after the first key, and only there."""
+
+    def lookup_many(self, keys: Iterable[Key], request: Request) -> list[LookupResult]:
+        """As usual, but for a poll that nobody can see the place of."""
+        answers = []
+        for number, key in enumerate(keys):
+            if number == 1:
+                self._transfers.absorb()
+            answers.append(self.lookup(key, request))
+        return answers
