@@ -55,6 +55,8 @@ class Fate:
     """Why an equivalent break is one."""
     shortest: bool = True
     """Whether all shorter histories were tried."""
+    found: Found | None = None
+    """The history that shows it, for a break of production."""
 
 
 # -- production ----------------------------------------------------------------------------------
@@ -76,7 +78,7 @@ def _production_fate(name: str) -> Fate:
     best, complete = search(fault.factory, found, limit_s=SEARCH_SECONDS)
     seconds = time.perf_counter() - began
     how = (found.method, found.contract, len(best.history))
-    return Fate(PRODUCTION, name, KILLED, *how, seconds, shortest=complete)
+    return Fate(PRODUCTION, name, KILLED, *how, seconds, shortest=complete, found=best)
 
 
 def notice(fault: Fault) -> Found | None:
