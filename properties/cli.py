@@ -19,6 +19,7 @@ import typer
 
 from tierproof import __version__
 
+from .cli_speed import add_to as add_speed_command
 from .cli_tiers import add_to as add_tier_commands
 from .cli_vllm import add_to as add_vllm_commands
 from .generated_tests import FOLDER
@@ -62,9 +63,10 @@ FolderOption = Annotated[
 EXAMPLES = 300
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-bench = typer.Typer(help="Measure what the checks cost.", rich_markup_mode="rich")
+bench = typer.Typer(help="Measure the manager, the tiers and the checks.", rich_markup_mode="rich")
 app.add_typer(bench, name="bench")
 add_tier_commands(app, bench)
+add_speed_command(bench)
 add_vllm_commands(app)
 
 
@@ -82,7 +84,7 @@ def root(
 
 @bench.callback(invoke_without_command=True)
 def bench_root(context: typer.Context) -> None:
-    """Measure what the checks cost."""
+    """Measure the manager, the tiers and the checks."""
     _help_if_bare(context)
 
 

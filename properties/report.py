@@ -97,11 +97,13 @@ class Report:
     pages: list[Page] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
     result: dict[str, Any] | None = None
-    """The figures of a scan."""
+    """The figures of a scan, or of `bench manager`."""
     lines: list[str] = field(default_factory=list)
     """Counts and circumstances, one line each, for whoever reads the terminal."""
     conclusion: str = ""
     """The last line of all."""
+    failures: list[str] = field(default_factory=list)
+    """What a manager under measurement did wrong, so that it has no figures."""
     doubts: list[str] = field(default_factory=list)
     """Reasons for which what is green would not mean what it should."""
 
@@ -110,7 +112,8 @@ class Report:
         """The exit code; a violation outweighs what stayed unknown."""
         verdicts = {r.verdict for r in self.results}
         survived = any(m.verdict == "survived" for m in self.mutants)
-        if verdicts & RED or survived or any(p.stale for p in self.pages):
+        stale = any(p.stale for p in self.pages)
+        if verdicts & RED or survived or stale or self.failures:
             return VIOLATED
         undecided = "unknown" in verdicts or self.doubts or self.unreached()
         return COULD_NOT if undecided else GOOD
@@ -185,9 +188,11 @@ class Report:
                 for m in self.mutants
             ],
         }
-        if self.result is not None:  # of `scan` only
+        if self.failures:
+            data["failures"] = self.failures
+        if self.result is not None:  # of `scan` and `bench manager`
             data["result"] = self.result
-        if self.measures:  # of `bench` only
+        if self.measures:  # of the other benchmarks
             data["measures"] = [
                 {"what": m.what, "value": round(m.value, 3), "unit": m.unit, "goal": m.goal}
                 for m in self.measures

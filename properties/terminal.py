@@ -84,6 +84,8 @@ class Terminal(Console):
             self.print(measures_table(report.measures))
         for line in report.lines:
             self.say(line)
+        for failure in report.failures:
+            self.say(failure, "bold red")
         for doubt in report.doubts:
             self.say(doubt, "bold magenta")
         for told, style in reasons(report):
