@@ -11,9 +11,16 @@ def main() -> int:
     """Run `tierproof` and return its exit code.
 
     The command line decides its own codes. This adds what can happen before it stands: 2 where the
-    extra `kit` is not installed, 3 for a fault of ours, 130 when interrupted while importing.
+    extra `kit` is not installed or a word of the rule table is misspelt, 3 for a fault of ours, 130
+    when interrupted while importing.
     """
     try:
+        from tierproof.properties.spelling import misspelt
+
+        wrong = misspelt()  # before anything reads the table, which would stumble over the word
+        if wrong:
+            print(f"tierproof: model/rules.py, {wrong[0]}", file=sys.stderr)
+            return 2
         from tierproof.properties.cli import main as command_line
 
         return command_line() or 0
