@@ -24,43 +24,19 @@ from .cli_tiers import add_to as add_tier_commands
 from .cli_vllm import add_to as add_vllm_commands
 from .generated_tests import FOLDER
 from .managers import SHIPPED, UsageError, resolve
-from .report import COULD_NOT, GOOD, INTERRUPTED, Report, writable, write_json
+from .options import (
+    EXAMPLES,
+    ExamplesOption,
+    FolderOption,
+    JsonOption,
+    JunitOption,
+    ManagerOption,
+    Outputs,
+    SeedOption,
+    write_fault,
+)
+from .report import COULD_NOT, GOOD, INTERRUPTED, writable
 from .terminal import Terminal
-
-ManagerOption = Annotated[
-    str,
-    typer.Option(
-        "--manager",
-        metavar="NAME",
-        help="What is checked: tierproof (the shipped manager), fault:NAME (a built-in faulty "
-        "one), or your own as module:factory or file.py:factory.",
-    ),
-]
-JsonOption = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")
-]
-JunitOption = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write it as JUnit XML.")
-]
-ExamplesOption = Annotated[
-    int, typer.Option("--examples", metavar="N", min=1, help="How many random histories.")
-]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        "--seed",
-        metavar="S",
-        min=0,
-        help="Repeat the run that printed this seed; a new one if none.",
-    ),
-]
-FolderOption = Annotated[
-    Path,
-    typer.Option(
-        "--counterexamples", metavar="DIR", help="Where counterexamples go as pytest files."
-    ),
-]
-EXAMPLES = 300
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 bench = typer.Typer(help="Measure the manager, the tiers and the checks.", rich_markup_mode="rich")
@@ -271,24 +247,6 @@ def bench_scan(json: JsonOption = None, junit: JunitOption = None) -> None:
     outputs.finish(run(terminal), terminal)
 
 
-class Outputs:
-    """Where a report goes besides the terminal; refused at once where it could not be written."""
-
-    def __init__(self, json: Path | None, junit: Path | None) -> None:
-        self.json, self.junit = writable(json, "--json"), writable(junit, "--junit")
-
-    def finish(self, report: Report, terminal: Terminal) -> None:
-        """Show and write the report; the command ends with its exit code."""
-        terminal.show(report)
-        if self.json is not None:
-            write_json(report, self.json)
-        if self.junit is not None:
-            from .junit import write_junit
-
-            write_junit(report, self.junit)
-        raise typer.Exit(report.exit)
-
-
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Ctrl-C ends the worker processes of a check too, which would else finish what they do."""
@@ -325,4 +283,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("tierproof: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except Exception as fault:
+        write_fault(list(sys.argv[1:] if args is None else args), fault)
+        raise
     return GOOD

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .options import JsonOption, Outputs
+
 
 def add_to(bench: typer.Typer) -> None:
     """Add the command of this module."""
@@ -51,9 +53,7 @@ def bench_manager(
         Path | None,
         typer.Option("--from", metavar="FILE.json", help="Measure nothing: show an earlier run."),
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")
-    ] = None,
+    json: JsonOption = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw the ratios.")
     ] = None,
@@ -65,7 +65,6 @@ def bench_manager(
     ] = None,
 ) -> None:
     """Measure the manager's calls: beside stock vLLM's, and beside dictionary lookups alone."""
-    from .cli import Outputs
     from .commands_bench_manager import RESIDENT
     from .commands_bench_manager import bench_manager as run
     from .managers import UsageError, resolve

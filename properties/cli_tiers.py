@@ -7,12 +7,7 @@ from typing import Annotated
 
 import typer
 
-_Json = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")
-]
-_Junit = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write it as JUnit XML.")
-]
+from .options import JsonOption, JunitOption, Outputs
 
 
 def add_to(app: typer.Typer, bench: typer.Typer) -> None:
@@ -34,11 +29,10 @@ def check_tier(
     operations: Annotated[
         int, typer.Option("--operations", metavar="N", min=1, help="Random stores and loads.")
     ] = 1000,
-    json: _Json = None,
-    junit: _Junit = None,
+    json: JsonOption = None,
+    junit: JunitOption = None,
 ) -> None:
     """Hold a secondary tier to its contract, under injected faults."""
-    from .cli import Outputs
     from .commands_tiers import check
     from .terminal import Terminal
 
@@ -54,10 +48,9 @@ def doctor(
     folder: Annotated[
         Path, typer.Option("--folder", metavar="DIR", help="Where a cache would be.")
     ] = Path("."),
-    json: _Json = None,
+    json: JsonOption = None,
 ) -> None:
     """Say whether the machine is as the tiers want it, and what to do where not."""
-    from .cli import Outputs
     from .commands_doctor import doctor as run
     from .terminal import Terminal
 
@@ -80,10 +73,9 @@ def bench_tiers(
     servers: Annotated[
         bool, typer.Option("--servers/--no-servers", help="Measure Redis and the object store.")
     ] = True,
-    json: _Json = None,
+    json: JsonOption = None,
 ) -> None:
     """Measure the tiers as shares of what their disk or client library gives."""
-    from .cli import Outputs
     from .commands_bench_tiers import bench_tiers as run
     from .terminal import Terminal
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from .options import Outputs
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this module."""
@@ -22,7 +24,6 @@ def fetch_vllm(
     Needs pip and the network: a wheel has 330 to 500 MB, of which 12 MB are kept in
     ~/.cache/tierproof/vllm, or in $TIERPROOF_CACHE/vllm. Nothing is installed.
     """
-    from .cli import Outputs
     from .commands_vllm import fetch
     from .terminal import Terminal
 

@@ -26,6 +26,8 @@ def write_junit(report: Report, path: Path) -> None:
         _case(suite, "pages", page.name, 0.0, *(("failure", page.stale) if page.stale else ()))
     for doubt in report.doubts:
         _case(suite, "doubts", doubt[:60], 0.0, "error", doubt)
+    if report.fault:
+        _case(suite, "faults", "a fault of tierproof", 0.0, "error", report.fault)
     for tag, plural in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(plural, str(len(suite.findall(f"testcase/{tag}"))))
     suite.set("tests", str(len(suite)))

@@ -106,10 +106,14 @@ class Report:
     """What a manager under measurement did wrong, so that it has no figures."""
     doubts: list[str] = field(default_factory=list)
     """Reasons for which what is green would not mean what it should."""
+    fault: str = ""
+    """An exception that was not to come: our own fault, and no verdict."""
 
     @property
     def exit(self) -> int:
         """The exit code; a violation outweighs what stayed unknown."""
+        if self.fault:
+            return OUR_FAULT
         verdicts = {r.verdict for r in self.results}
         survived = any(m.verdict == "survived" for m in self.mutants)
         stale = any(p.stale for p in self.pages)
@@ -190,6 +194,8 @@ class Report:
         }
         if self.failures:
             data["failures"] = self.failures
+        if self.fault:
+            data["fault"] = self.fault
         if self.result is not None:  # of `scan` and `bench manager`
             data["result"] = self.result
         if self.measures:  # of the other benchmarks

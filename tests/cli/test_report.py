@@ -340,3 +340,15 @@ def test_bench_measures_time_memory_and_counts(run, tmp_path):
     assert measures["proof"]["goal"] == 5
     assert measures["memory at most"]["unit"] == "MiB"
     assert measures["cases (tour)"]["value"] == 3
+
+
+def test_a_fault_of_ours_is_reported_to_programs_as_well(run_entry, stand, tmp_path):
+    stand.raises = RuntimeError("a bug")
+    done = run_entry("tour", "--json", "out.json", "--junit", "out.xml")
+    data = json.loads((tmp_path / "out.json").read_text())
+    assert done.code == data["exit"] == 3
+    assert (data["command"], data["fault"]) == ("tour", "RuntimeError: a bug")
+    assert data["results"] == []
+    error = ET.parse(tmp_path / "out.xml").getroot().find(".//error")
+    assert error is not None
+    assert error.get("message") == "RuntimeError: a bug"

@@ -1,0 +1,85 @@
+"""Options that several commands have, and where their reports go."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .managers import UsageError
+from .report import Report, writable, write_json
+from .terminal import Terminal
+
+ManagerOption = Annotated[
+    str,
+    typer.Option(
+        "--manager",
+        metavar="NAME",
+        help="What is checked: tierproof (the shipped manager), fault:NAME (a built-in faulty "
+        "one), or your own as module:factory or file.py:factory.",
+    ),
+]
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")
+]
+JunitOption = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write it as JUnit XML.")
+]
+ExamplesOption = Annotated[
+    int, typer.Option("--examples", metavar="N", min=1, help="How many random histories.")
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="S",
+        min=0,
+        help="Repeat the run that printed this seed; a new one if none.",
+    ),
+]
+FolderOption = Annotated[
+    Path,
+    typer.Option(
+        "--counterexamples", metavar="DIR", help="Where counterexamples go as pytest files."
+    ),
+]
+EXAMPLES = 300
+
+
+class Outputs:
+    """Where a report goes besides the terminal; refused at once where it could not be written."""
+
+    latest: Outputs | None = None
+    """Those of the command that runs: a program that reads the report must hear of a fault too."""
+
+    def __init__(self, json: Path | None, junit: Path | None) -> None:
+        self.json, self.junit = writable(json, "--json"), writable(junit, "--junit")
+        Outputs.latest = self
+
+    def finish(self, report: Report, terminal: Terminal) -> None:
+        """Show and write the report; the command ends with its exit code."""
+        terminal.show(report)
+        self.write(report)
+        raise typer.Exit(report.exit)
+
+    def write(self, report: Report) -> None:
+        """Write the report where it was asked for."""
+        if self.json is not None:
+            write_json(report, self.json)
+        if self.junit is not None:
+            from .junit import write_junit
+
+            write_junit(report, self.junit)
+
+
+def write_fault(args: Sequence[str], fault: Exception) -> None:
+    """Write a report of a fault of ours where the command was to write one; never raises."""
+    outputs, Outputs.latest = Outputs.latest, None
+    words = [word for word in args if not word.startswith("-")]
+    command = " ".join(words[: 2 if words[:1] == ["bench"] else 1])
+    if outputs is not None:
+        with contextlib.suppress(UsageError):
+            outputs.write(Report(command, fault=f"{type(fault).__name__}: {fault}"))
