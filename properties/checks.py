@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..model.rules import RULES
 from .contracts import CONTRACTS, PROOF, RUNS, TOUR
 from .counterexamples import gather
+from .driver import NotAManager
 from .managers import SHIPPED, Chosen, UsageError, raised_by, told
 from .report import Report, Result, versions
 from .situations import not_reached
@@ -91,8 +92,8 @@ def _proof_result(contract: str, mine: Sequence[Verdict]) -> Result:
     counts = {"obligations": len(mine), **found}
     seconds = sum(v.seconds for v in mine)
     if found["refuted"]:
-        first = next(v for v in mine if v.verdict == "refuted")
-        return Result(contract, PROOF, "violated", counts, seconds, _refutation(first))
+        says = _refutations([v for v in mine if v.verdict == "refuted"])
+        return Result(contract, PROOF, "violated", counts, seconds, says)
     if found["unknown"]:
         first = next(v for v in mine if v.verdict == "unknown")
         says = f"the solver could not decide {first.obligation!r} for the rule {first.rule}"
@@ -102,8 +103,21 @@ def _proof_result(contract: str, mine: Sequence[Verdict]) -> Result:
     return Result(contract, PROOF, "proved", counts, seconds)
 
 
-SHOWN = 8
+SHOWN = 6
 """How many words of a refuting world are worth reading."""
+ALSO = 3
+"""How many refuted obligations are named besides the one that is shown in full."""
+
+
+def _refutations(refuted: Sequence[Verdict]) -> str:
+    """The first in full, those of other rules or obligations by name."""
+    first, *others = refuted
+    told = _refutation(first)
+    named = dict.fromkeys(f"the rule {v.rule} breaks {v.obligation!r}" for v in others)
+    if not named:
+        return told
+    left = f" and {len(named) - ALSO} more" if len(named) > ALSO else ""
+    return f"{told}; also {', '.join(list(named)[:ALSO])}{left}"
 
 
 def _refutation(verdict: Verdict) -> str:
@@ -141,8 +155,8 @@ def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) ->
     )
     if result.divergences:
         report.lines.append(
-            "where a manager has gone wrong nothing further is checked: what holds, holds in the "
-            "cases that were reached"
+            "where it has gone wrong it is not led on: what holds, holds in the cases that were "
+            "reached"
         )
     elif result.missing_rules:
         missing = f"rules that never fired: {', '.join(result.missing_rules)}"
@@ -238,6 +252,8 @@ def driving(chosen: Chosen) -> Iterator[None]:
     logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
+    except NotAManager as mistake:
+        raise UsageError(f"{chosen.spec} could not be driven on: {mistake}") from mistake
     except Exception as error:
         if raised_by(chosen, error):
             raise UsageError(

@@ -9,7 +9,7 @@ from pathlib import Path
 from .checks import by_proof, by_readings
 from .contracts import PROOF
 from .managers import UsageError
-from .report import Report, versions
+from .report import VIOLATED, Report, versions
 from .terminal import Step, Terminal
 
 
@@ -37,7 +37,20 @@ def prove(terminal: Terminal, *, seeds: int, export: Path | None) -> Report:
     report.lines.append(
         f"cells of guards that no proof about a single rule uses: {', '.join(idle) or 'none'}"
     )
+    report.conclusion = _conclusion(report)
     return report
+
+
+def _conclusion(report: Report) -> str:
+    proved = report.tally(PROOF)["proved"]
+    if report.exit == VIOLATED:
+        return f"the table breaks {', '.join(report.violated())}"
+    if report.exit:
+        return "the table was not found to break a contract, but not everything could be proved"
+    return (
+        f"the table keeps {proved} contracts for any number of keys, tiers, requests, slots and "
+        "transfers"
+    )
 
 
 def _make(folder: Path) -> None:

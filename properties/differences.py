@@ -14,8 +14,9 @@ from typing import Any
 from ..model import operations as ops
 from ..model.operations import Seen
 from ..model.reference import Forbidden, Outcome, State, has_pending_work
-from .driver import Driver, Got
+from .driver import Driver, Got, NotAnOperation
 from .under_test import payload
+from .wording import count, plain, still_to_happen, together
 
 Difference = tuple[str, str, object, object]
 """The contract that is broken, what was said or done, what was expected, what came instead."""
@@ -99,7 +100,9 @@ class Comparison:
         refused = error is not None and type(error).__name__ == "ContractViolation"
         raising = self._raising("raise on lookup", "raise on submit", "raise on poll")
         loads = isinstance(op, ops.PrepareLoad)
-        if error is not None and not refused:
+        if isinstance(error, NotAnOperation):
+            yield "S1-slot-exclusive", f"{op.op} {error}", expected.answer, None
+        elif error is not None and not refused:
             lied = any(m[0] == "misreport" for mail in self.before.mail.values() for m in mail)
             contract = "S4-operations" if lied else "L1-answer-true"
             said = f"{op.op} raised {type(error).__name__}: {error}"
@@ -153,14 +156,22 @@ class Comparison:
             want = expected.answer and expected.answer[0]
             have = None if got.answer is None else tuple(got.answer.keys)
             if want != have:
-                said = f"a store of {op.keys} was given slots for {have}, to be given: {want}"
+                said = self._store_in_words(op, want, have)
                 twice = [k for k in have or () if self.before.world.phase(k) != "ABSENT"]
                 contract = "S1-slot-exclusive" if twice else "P2-room-for-stores"
                 yield contract, said, want, have
-            if got.answer is not None and len(got.answer.slots) != len(got.answer.keys):
-                yield "S1-slot-exclusive", "slots and keys differ in number", want, have
         elif isinstance(op, ops.Send) and (expected.answer is None) != (got.answer is None):
-            yield "P2-room-for-stores", f"send answered {got.answer}", expected.answer, got.answer
+            room = "there is room for it" if got.answer is None else "no berth is free for it"
+            said = f"send of {together(op.keys)} answered {plain(got.answer)}, although {room}"
+            yield "P2-room-for-stores", said, expected.answer, got.answer
+
+    def _store_in_words(self, op: ops.PrepareStore, want: Any, have: Any) -> str:
+        free = len(self.before.world.free_slots())
+        return (
+            f"offered {together(op.keys)}, it gave slots to {together(have or ())}, to be given: "
+            f"{together(want or ())} ({count(free, 'slot')} free; evicted: "
+            f"{together(self.got.evicted)})"
+        )
 
     def _wrong_answer(self, key: str, request: str, want: object, have: object) -> Difference:
         said = f"lookup of {key} by {request} answered {have}, to be answered: {want}"
@@ -266,7 +277,7 @@ class Comparison:
     def _pending(self) -> Iterator[Difference]:
         pending = has_pending_work(self.after)
         if bool(self.driver.manager.has_pending_work()) != pending:
-            said = f"has_pending_work() is {not pending}, right: {pending}"
+            said = f"has_pending_work() is {not pending}, although {still_to_happen(self.after)}"
             contract = "W1-pending-work"
             if isinstance(self.op, ops.Reset):  # something from before it, or the end of a request
                 contract = "Q1-finish" if pending else "R1-reset"
@@ -344,12 +355,13 @@ class Comparison:
 
     def _shares(self) -> Iterator[Difference]:
         world, driver, probe = self.after.world, self.driver, self.driver.probe
-        counts = (("permits_in_use", "permit", "permits"), ("cascading_slots", "berth", "berths"))
-        for name, token, words in counts:
+        for name, token in (("permits_in_use", "permit"), ("cascading_slots", "berth")):
             if driver.observes(name):
                 want, have = len(world.fields[token]), getattr(probe, name)()
                 if have != want:
-                    said = f"{have} {words} are in use, right: {want}"
+                    owners = [world.links["owner"].get(slot) for (slot,) in world.fields[token]]
+                    whose = f": for {together(map(str, owners))}" if owners else ""
+                    said = f"{count(have, token)} in use, right: {want}{whose}"
                     unkept = token == "permit" and have < want and world.fields["waits"]
                     yield "L3-until-read" if unkept else "P2-room-for-stores", said, want, have
         if driver.observes("retracted"):

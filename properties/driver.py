@@ -5,7 +5,7 @@ The driver knows the manager's protocol and nothing of what is right: `lockstep`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +16,16 @@ from ..model.operations import Setting
 from .under_test import HandDrivenTier, garbage, payload
 
 Factory = Callable[..., Any]
+AN_OPERATION = "an object with keys and slots: slots[i] is the arena row of keys[i]"
 BLOCK_BYTES = 64
 
 
 class NotAManager(Exception):
     """What a factory returned cannot be driven: a user's mistake, told without a traceback."""
+
+
+class NotAnOperation(Exception):
+    """What `prepare_load` or `prepare_store` returned is no GpuOperation."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,30 @@ class Got:
     events: tuple[tuple[str, str], ...] = ()
     slots: Mapping[str, int] = field(default_factory=dict)
     bytes_wrong: str | None = None
+
+    @property
+    def evicted(self) -> tuple[str, ...]:
+        """The blocks of which a removed event told."""
+        return tuple(key for kind, key in self.events if kind == "removed")
+
+
+def is_operation(thing: Any) -> bool:
+    """Does it say which slots are whose, as a GpuOperation does?"""
+    keys, slots = getattr(thing, "keys", None), getattr(thing, "slots", None)
+    if not isinstance(keys, Collection) or not isinstance(slots, Collection):
+        return False
+    return len(keys) == len(slots)
+
+
+def _shaped(operation: Any) -> Any:
+    """The same operation, seen to be one.
+
+    Raises:
+        NotAnOperation: it is none.
+    """
+    if not is_operation(operation):
+        raise NotAnOperation(f"returned {operation!r:.100}, to be {AN_OPERATION}")
+    return operation
 
 
 def by_hand(setting: Setting) -> dict[str, HandDrivenTier]:
@@ -136,8 +165,18 @@ class Driver:
         if self.observes("slot_of"):
             found = {k: self.probe.slot_of(k) for k in taken}
             got.slots = {**got.slots, **{k: s for k, s in found.items() if s is not None}}
-        got.events = tuple((e.kind, e.key) for e in self.manager.take_events())
+        got.events = self._events()
         return got
+
+    def _events(self) -> tuple[tuple[str, str], ...]:
+        events = self.manager.take_events()
+        try:
+            return tuple((event.kind, event.key) for event in events)
+        except (AttributeError, TypeError) as error:
+            raise NotAManager(
+                f"take_events() returned {events!r:.100}, to be a sequence of events, each with "
+                f"a kind ('stored' or 'removed') and a key: {error}"
+            ) from None
 
     @staticmethod
     def _keys_of(op: ops.Operation) -> Sequence[str]:
@@ -220,7 +259,7 @@ class Driver:
         return verdict, tuple(plan.lost if verdict == "LOST" else plan.promoted)
 
     def _do_prepare_load(self, op: ops.PrepareLoad) -> Any:
-        operation = self.manager.prepare_load(list(op.keys), self.handles[op.request])
+        operation = _shaped(self.manager.prepare_load(list(op.keys), self.handles[op.request]))
         self._check(operation, "read")
         return operation
 
@@ -238,7 +277,8 @@ class Driver:
         return self.operations.get(number, 10**9 + number)
 
     def _do_prepare_store(self, op: ops.PrepareStore) -> Any:
-        return self.manager.prepare_store(list(op.keys), self.handles[op.request])
+        operation = self.manager.prepare_store(list(op.keys), self.handles[op.request])
+        return None if operation is None else _shaped(operation)
 
     def _do_complete_store(self, op: ops.CompleteStore) -> Any:
         operation = self._operation(op.number)

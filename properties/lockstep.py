@@ -182,10 +182,9 @@ class Lockstep:
     # -- seeing ------------------------------------------------------------------------------------
 
     def _seen(self, op: ops.Operation, got: Got) -> Seen:
-        removed = tuple(key for kind, key in got.events if kind == "removed")
         return Seen(
             polled=got.polled,
-            victims=None if isinstance(op, ops.Reset) else removed,
+            victims=None if isinstance(op, ops.Reset) else got.evicted,
             slots=got.slots,
         )
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..impl.manager import TieredOffloadingManager
 from .contracts import CONTRACTS
-from .driver import BLOCK_BYTES, Factory
+from .driver import AN_OPERATION, BLOCK_BYTES, Factory, is_operation
 from .under_test import OPTIONAL_CALLS, Clock, HandDrivenTier, ManagerUnderTest
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 SHIPPED = "tierproof"
 BARE_FAULTS = ("retry_on_promotion", "submits_twice")
 """The two faulty managers that answer to their bare names; all others are `fault:NAME`."""
+CLOSE = 0.75
+"""How like a name must be to be offered instead: a guess that is far off only puzzles."""
 WAYS = "--manager takes tierproof, fault:NAME, module:factory or file.py:factory"
 FACTORY = "factory(*, slots, tiers, clock, block_bytes)"
 REQUIRED_CALLS = {
@@ -38,6 +40,16 @@ REQUIRED_CALLS = {
     if inspect.isfunction(call) and not name.startswith("_")
 }
 """The calls that a manager must have, with the signatures of the protocol."""
+OPTIONAL_SIGNATURES = {
+    "lookup_many": lambda self, keys, request: None,
+    "exists": lambda self, keys, request: None,
+    "plan_load": lambda self, keys, request: None,
+    "withdraw": lambda self, keys, request: None,
+    "reset_cache": lambda self, *, tiers: None,
+    "on_reset_flushed": lambda self: None,
+    "external": lambda self, tier_name: None,
+}
+"""The calls that it may lack, with the arguments that they are given."""
 
 
 class UsageError(Exception):
@@ -120,7 +132,7 @@ def _unknown(spec: str) -> str:
     if spec.endswith(".py"):
         return f"{spec!r} does not say which factory in the file: write {spec}:NAME"
     names = known_names()
-    close = difflib.get_close_matches(spec, names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(spec, names, n=3, cutoff=CLOSE)
     close += [n for n in names if n == f"fault:{spec}" and n not in close]
     if close:
         return f"there is no manager {spec!r}; did you mean {' or '.join(close)}?"
@@ -181,7 +193,7 @@ def _factory_in(module: ModuleType, where: str, attribute: str) -> Factory:
     for part in attribute.split("."):
         if not hasattr(found, part):
             own = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
-            close = difflib.get_close_matches(attribute, own, n=3, cutoff=0.5)
+            close = difflib.get_close_matches(attribute, own, n=3, cutoff=CLOSE)
             hint = f"; did you mean {where}:{close[0]}?" if close else ""
             raise UsageError(f"{where} has no {attribute!r}{hint}")
         found = getattr(found, part)
@@ -240,12 +252,9 @@ def _tried(chosen: Chosen) -> Chosen:
             f"{spec} returned {_a(manager)}, which has no {', no '.join(missing)}; return a "
             "manager with the calls of tierproof.properties.under_test.ManagerUnderTest"
         )
-    for name, call in REQUIRED_CALLS.items():
-        _, *parameters = inspect.signature(call).parameters.values()
-        least = [p.name for p in parameters if p.default is inspect.Parameter.empty]
-        _must_accept(
-            getattr(manager, name), f"{spec}: {name}", f"{name}({', '.join(least)})", *least
-        )
+    for name, call in (REQUIRED_CALLS | OPTIONAL_SIGNATURES).items():
+        if callable(getattr(manager, name, None)):
+            _must_take(getattr(manager, name), f"{spec}: {name}", name, call)
     if getattr(tier, "_arena", None) is None:
         raise UsageError(
             f"{spec} built a manager that did not call attach(arena) on the tiers that it was given"
@@ -258,6 +267,7 @@ def _tried(chosen: Chosen) -> Chosen:
                 getattr(manager, name)()
     find = getattr(manager, "probe", None)
     probe = find() if callable(find) else None
+    _store_once(manager, spec)
     return replace(
         chosen,
         claims=_ids(manager, "claims", spec, tuple(CONTRACTS)),
@@ -265,6 +275,27 @@ def _tried(chosen: Chosen) -> Chosen:
         probes=tuple(name for name in dir(probe) if name[0] != "_") if probe is not None else (),
         lacks=tuple(n for n in OPTIONAL_CALLS if not callable(getattr(manager, n, None))),
     )
+
+
+def _must_take(call: Any, where: str, name: str, wanted: Any) -> None:
+    """Refuse a call that cannot be made with all the arguments that the protocol names."""
+    _, *parameters = inspect.signature(wanted).parameters.values()
+    named = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    placed = [p.name for p in parameters if p.name not in named]
+    told = ", ".join([*placed, *(["*", *named] if named else [])])
+    _must_accept(call, where, f"{name}({told})", *placed, **dict.fromkeys(named))
+
+
+def _store_once(manager: Any, spec: str) -> None:
+    """See what kind of thing a store is told: it is used in every history."""
+    with _trying(f"{spec}: a first store failed"):
+        request = manager.on_new_request("a request", tier_filter=None)
+        operation = manager.prepare_store(["a key"], request)
+    # that there is no room is for the checks to say
+    if operation is not None and not is_operation(operation):
+        raise UsageError(
+            f"{spec}: prepare_store returned {_a(operation)}; return None, or {AN_OPERATION}"
+        )
 
 
 @contextmanager
@@ -282,7 +313,7 @@ def _ids(manager: Any, attribute: str, spec: str, default: Any) -> Any:
         raise UsageError(f"{spec}: {attribute} must be {kind}, not {_a(said)}")
     for name in said:
         if name not in CONTRACTS:
-            close = difflib.get_close_matches(str(name), CONTRACTS, n=1, cutoff=0.3)
+            close = difflib.get_close_matches(str(name), CONTRACTS, n=1, cutoff=CLOSE)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise UsageError(f"{spec}: {attribute} names {name!r}, which is no contract{hint}")
     if attribute == "known_gaps" and not isinstance(said, Mapping):

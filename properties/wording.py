@@ -8,6 +8,7 @@ from typing import Any
 from ..model import operations as ops
 from ..model.operations import Setting
 from ..model.reference import Submitted
+from ..model.state import State
 
 MOOD_WORDS = {
     "raise on lookup": ("raises when it is asked", "no longer raises when it is asked"),
@@ -26,6 +27,27 @@ def together(names: Iterable[str], nothing: str = "nothing") -> str:
     """`k0`, `k0 and k1`, `k0, k1 and k2`."""
     *head, last = list(names) or [nothing]
     return f"{', '.join(head)} and {last}" if head else last
+
+
+def count(number: int, thing: str) -> str:
+    """`1 slot is`, `2 slots are`."""
+    return f"{number} {thing} is" if number == 1 else f"{number} {thing}s are"
+
+
+def still_to_happen(state: State) -> str:
+    """Why `has_pending_work` must be true, by the first two reasons; or that there is none."""
+    reasons = [f"{request} waits on {key}" for key, request in state.world.fields["waits"]]
+    reasons += [f"a copy of {key} waits for its write" for key, _ in state.world.fields["parked"]]
+    reasons += [f"a promotion of {key} is queued" for key in state.queue]
+    reasons += [f"job {number} has not reported" for number in state.jobs]
+    reasons += [f"a copy of {key} to {tier} is due" for key, tier in state.due]
+    reasons += [f"the tiers have not been told of the end of {r}" for r in state.ending]
+    reasons += [
+        f"{tier} is undecided about {key} for {request}"
+        for (request, key, tier), since in state.probes.items()
+        if since is not None
+    ]
+    return together(reasons[:2], "nothing is still to happen")
 
 
 def _step_end(op: ops.StepEnd) -> str:

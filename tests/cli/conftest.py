@@ -87,6 +87,7 @@ class Stand:
                 v.verdict = "unknown"
             if rules is not RULES and v.contract == "L2-until-landed":
                 v.verdict, v.before, v.after = "refuted", {"phase": "LOADING"}, {"answer": "RETRY"}
+        verdicts += [replace(v, obligation="another obligation") for v in verdicts]
         return verdicts
 
     def reached(self):

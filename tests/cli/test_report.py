@@ -127,6 +127,21 @@ def test_a_built_in_faulty_manager_brings_its_break_of_the_table(report):
     assert "answer RETRY" in data["out"]
 
 
+def test_a_proof_ends_with_its_verdict(report, stand):
+    assert "contracts for any number of keys, tiers, requests" in report("prove")["out"]
+    stand.undecided = ("S3-pins",)
+    assert "not everything could be proved" in report("prove")["out"]
+    stand.opinion = {"verdict": "broken"}
+    assert "the table breaks S3-pins" in report("prove")["out"]
+
+
+def test_every_refuted_obligation_is_named_and_no_line_is_longer_than_the_page(report):
+    data = report("verify", "--manager", "retry_on_promotion")
+    told = " ".join(data["out"].split())
+    assert "also the rule promote breaks 'another obligation'" in told
+    assert max(map(len, data["out"].splitlines())) <= 100
+
+
 def test_the_seed_is_printed_and_can_be_given_again(report, stand):
     data = report("fuzz")
     seed = data["results"][0]["counts"]["seed"]

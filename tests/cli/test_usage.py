@@ -98,6 +98,27 @@ FACTORY = "def build(*, slots, tiers, clock, block_bytes):\n    {}\n"
         (
             "from tierproof import TieredOffloadingManager\n"
             "class Mine(TieredOffloadingManager):\n"
+            "    def on_new_request(self, request_id): ...",
+            "mine.py:Mine",
+            ["on_new_request(request_id, *, tier_filter)", "(request_id)"],
+        ),
+        (
+            "from tierproof import TieredOffloadingManager\n"
+            "class Mine(TieredOffloadingManager):\n"
+            "    def reset_cache(self): ...",
+            "mine.py:Mine",
+            ["reset_cache(*, tiers)"],
+        ),
+        (
+            "from tierproof import TieredOffloadingManager\n"
+            "class Mine(TieredOffloadingManager):\n"
+            "    def prepare_store(self, keys, request): return 7",
+            "mine.py:Mine",
+            ["prepare_store returned an int", "keys and slots"],
+        ),
+        (
+            "from tierproof import TieredOffloadingManager\n"
+            "class Mine(TieredOffloadingManager):\n"
             "    def take_events(self): raise KeyError('events')",
             "mine.py:Mine",
             ["take_events", "KeyError", "line 3"],
@@ -134,6 +155,22 @@ def test_a_manager_that_goes_wrong_later_is_not_called_our_fault(run, tmp_path):
         "        return False if Mine.asked < 3 else 1 / 0\n"
     )
     assert_told(run("tour", "--manager", "mine.py:Mine"), "ZeroDivisionError", "mine.py, line 6")
+
+
+def test_events_that_are_none_are_told_in_a_sentence(run, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from tierproof import TieredOffloadingManager\n"
+        "class Mine(TieredOffloadingManager):\n"
+        "    def take_events(self): return [('stored', 'k0')]\n"
+    )
+    assert_told(run("tour", "--manager", "mine.py:Mine"), "take_events", "a kind", "a key")
+
+
+def test_a_name_that_resembles_nothing_is_not_guessed_at(run):
+    for name in ("mine", "fault:mine", "fault:x", "vllm"):
+        done = run("tour", "--manager", name)
+        assert_told(done, name)
+        assert "did you mean" not in done.err
 
 
 @pytest.mark.parametrize("option", ["--json", "--junit"])

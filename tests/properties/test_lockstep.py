@@ -372,7 +372,7 @@ BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]
         TornSlots,
         EMPTY,
         (offer,),
-        "slots and keys differ in number",
+        "to be an object with keys and slots: slots[i] is the arena row of keys[i]",
     ),
     "a slot that is lost": (
         "S1-slot-exclusive",
@@ -491,21 +491,21 @@ BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]
         HasNoRoom,
         EMPTY,
         (offer,),
-        "a store of ('k0',) was given slots for None, to be given: ('k0',)",
+        "gave slots to nothing, to be given: k0 (4 slots are free; evicted: nothing)",
     ),
     "a send that gets no room": (
         "P2-room-for-stores",
         StingyPeer,
         PEER,
         (ask, step, lands, step, ops.Send(K0, "x0")),
-        "send answered None",
+        "send of k0 answered None, although there is room for it",
     ),
     "work that is not told": (
         "W1-pending-work",
         NeverBusy,
         HAS,
         (ask,),
-        "has_pending_work() is False, right: True",
+        "has_pending_work() is False, although r0 waits on k0 and a promotion of k0 is queued",
     ),
     "a store that lands and is not announced": (
         "E1-events",
