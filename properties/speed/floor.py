@@ -67,6 +67,9 @@ def _hits(floor: Floor, draw: Draw) -> Times:
         "HIT, first time, counted": first,
         "HIT, repeated, counted": again,
         f"scan of {rows.SCAN:,} resident keys": first * len(keys),
+        f"scan of {rows.SCAN:,} scattered keys": _gets(
+            [floor.blocks], keys_of(draw.scattered(rows.SCAN))
+        ),
         f"scan of {rows.SCAN:,} keys, repeated": again * len(keys),
         f"scan of {rows.SCAN:,} keys, counted": first * len(keys),
     }
@@ -97,6 +100,7 @@ def misses_floor(floor: Floor, draw: Draw) -> Times:
     return {
         "MISS, 2 tiers": first,
         "MISS, 2 tiers, counted": first,
+        "MISS, 2 tiers, no slot free": first,
         "MISS, 2 tiers, repeated": _gets(tables, keys) / len(keys),
         f"scan of {rows.SCAN:,} absent keys": _gets(tables, keys_of(draw.new(rows.SCAN))),
     }

@@ -18,13 +18,13 @@ from .scenarios import (
     Draw,
     Times,
     ends_of_steps,
-    evicting_promotions,
     hits,
     landings,
     loads,
     misses,
     promotions,
     stores,
+    without_free_slots,
 )
 from .side import keys_of
 
@@ -51,7 +51,7 @@ BY_LIVE = (
 LIVE = (1, 10, 100, 1_000, 10_000)
 LIVE_RESIDENT = 10_000
 _STILL = (hits, misses, promotions, ends_of_steps, loads)
-_MOVING = (landings, evicting_promotions, stores)
+_MOVING = (landings, without_free_slots, stores)
 
 
 def sizes(most: int) -> list[int]:

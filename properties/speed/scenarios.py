@@ -34,7 +34,12 @@ class Draw:
         self._next = (number + 1) << 32
 
     def resident(self, count: int) -> list[int]:
-        """Blocks of those that were there from the start, in no order."""
+        """A prefix: blocks that were stored one after the other, from anywhere on."""
+        first = self._random.randrange(self._resident)
+        return [(first + n) % self._resident for n in range(min(count, self._resident))]
+
+    def scattered(self, count: int) -> list[int]:
+        """Blocks that were stored at different times, in no order."""
         return self._random.sample(range(self._resident), min(count, self._resident))
 
     def new(self, count: int) -> list[int]:
@@ -114,9 +119,11 @@ def misses_counted(side: Side, draw: Draw) -> Times:
 def scans(side: Side, draw: Draw) -> Times:
     """A scan by the fastest call there is, and again in the next step."""
     first, again = _scan(side, keys_of(draw.resident(rows.SCAN)), "HIT")
+    scattered, _ = _scan(side, keys_of(draw.scattered(rows.SCAN)), "HIT")
     absent, _ = _scan(side, keys_of(draw.new(rows.SCAN)), "MISS")
     return {
         f"scan of {rows.SCAN:,} resident keys": first,
+        f"scan of {rows.SCAN:,} scattered keys": scattered,
         f"scan of {rows.SCAN:,} keys, repeated": again,
         f"scan of {rows.SCAN:,} absent keys": absent,
     }
@@ -216,15 +223,20 @@ def landings(side: Side, draw: Draw) -> Times:
     return {"promotions land, 1 job": one, "promotions land, 1,000 jobs": many}
 
 
-def evicting_promotions(side: Side, draw: Draw) -> Times:
-    """No slot is free: every promotion evicts the block that was used longest ago."""
+def without_free_slots(side: Side, draw: Draw) -> Times:
+    """As it is once the cache is full: every promotion evicts the block used longest ago."""
     side.store_all(keys_of(draw.new(side.spare)))
+    absent = keys_of(draw.new(rows.LOOKUPS))
+    request = side.begin("misses", absent)
+    missed = side.lookups(absent, request) / len(absent)
+    side.expect("MISS", absent[:LOOKED_AT], request)
+    side.settle(request)
     keys, request = _about_to_promote(side, draw)
     took = side.lookups(keys, request) / len(keys)
     side.tiers[0].keys.clear()
     side.settle(request)
     side.make_room(draw.new(side.spare))
-    return {"promotion, evicting": took}
+    return {"MISS, 2 tiers, no slot free": missed, "promotion, evicting": took}
 
 
 # -- loads, stores, ends -------------------------------------------------------------------------
@@ -302,6 +314,6 @@ STILL: Sequence[Scenario] = (
     idle,
 )
 """On a manager whose blocks stay as they are."""
-MOVING: Sequence[Scenario] = (landings, evicting_promotions, stores)
+MOVING: Sequence[Scenario] = (landings, without_free_slots, stores)
 """On a manager whose blocks come and go; their number stays as it is."""
 COUNTED: Sequence[Scenario] = (hits_counted, misses_counted, scans_counted)
