@@ -1,7 +1,8 @@
 """The command line: options and exit codes; what a command does is in `commands_...`.
 
-Exit codes: 0 good; 1 a contract is broken, a page is stale or a mutant survived; 2 usage, could not
-run, or unknown; 3 our own fault (`tierproof._entry` adds it); 130 interrupted.
+Exit codes: 0 good; 1 a contract is broken, a page is stale, a mutant survived or a demo is not
+identical; 2 usage, could not run, or unknown; 3 our own fault (`tierproof._entry` adds it); 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import typer
 
 from tierproof import __version__
 
+from .cli_demo import add_to as add_demo_command
 from .cli_speed import add_to as add_speed_command
 from .cli_tiers import add_to as add_tier_commands
 from .cli_vllm import add_to as add_vllm_commands
@@ -44,6 +46,7 @@ app.add_typer(bench, name="bench")
 add_tier_commands(app, bench)
 add_speed_command(bench)
 add_vllm_commands(app)
+add_demo_command(app)
 
 
 @app.callback(invoke_without_command=True)

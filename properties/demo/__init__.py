@@ -1,0 +1,1 @@
+"""A model that cannot tell that its KV cache was offloaded: what `tierproof demo` runs."""
