@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tierproof.impl.answers import Asked
     from tierproof.impl.arena import Arena
     from tierproof.impl.config import ManagerConfig
+    from tierproof.impl.device import CudaBackend, DeviceWorker, KvTensor, ThreadBackend
     from tierproof.impl.errors import (
         ConfigError,
         ContractViolation,
@@ -44,9 +45,12 @@ __all__ = [
     "ConfigError",
     "ContractViolation",
     "CorruptBlockError",
+    "CudaBackend",
+    "DeviceWorker",
     "FileTier",
     "Geometry",
     "Group",
+    "KvTensor",
     "LookupResult",
     "ManagerConfig",
     "MemoryTier",
@@ -56,6 +60,7 @@ __all__ = [
     "Prompt",
     "RedisTier",
     "SlabTier",
+    "ThreadBackend",
     "TierError",
     "TierProofError",
     "TieredOffloadingManager",
@@ -71,9 +76,12 @@ _HOME = {
     "ConfigError": "tierproof.impl.errors",
     "ContractViolation": "tierproof.impl.errors",
     "CorruptBlockError": "tierproof.impl.errors",
+    "CudaBackend": "tierproof.impl.device",
+    "DeviceWorker": "tierproof.impl.device",
     "FileTier": "tierproof.impl.tiers.files",
     "Geometry": "tierproof.impl.geometry",
     "Group": "tierproof.impl.geometry",
+    "KvTensor": "tierproof.impl.device",
     "LookupResult": "tierproof.impl.vocabulary",
     "ManagerConfig": "tierproof.impl.config",
     "MemoryTier": "tierproof.impl.tiers.memory",
@@ -83,6 +91,7 @@ _HOME = {
     "Prompt": "tierproof.impl.geometry",
     "RedisTier": "tierproof.impl.tiers.redis",
     "SlabTier": "tierproof.impl.tiers.slab",
+    "ThreadBackend": "tierproof.impl.device",
     "TierError": "tierproof.impl.errors",
     "TierProofError": "tierproof.impl.errors",
     "TieredOffloadingManager": "tierproof.impl.manager",

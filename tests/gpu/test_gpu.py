@@ -56,6 +56,25 @@ def test_a_submission_does_not_wait_for_a_running_kernel():
     measure.finish(worker)
 
 
+@pytest.mark.gpu
+def test_a_model_on_the_gpu_cannot_tell_that_it_was_offloaded():
+    assert measure.demos("cuda")["as_expected"]
+
+
+def test_the_rehearsal_of_the_demo_is_identical_where_it_is_to_be_and_only_there():
+    cases = (measure.CASES[0], measure.CASES[3])
+    found = measure.demos("cpu", cases)
+    assert found["as_expected"]
+    assert [run["identical"] for run in found["runs"]] == [True, False]
+
+
+def test_without_the_base_install_the_demo_is_left_out_and_the_rest_is_not(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("tierproof.properties.demo")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tierproof.impl.geometry", None)
+    assert measure.demos("cpu") == {"skipped": "tierproof.impl.geometry is not installed"}
+
+
 def test_the_rehearsal_on_threads_finds_every_byte():
     torch.set_num_threads(1)
     backend = ThreadBackend()
