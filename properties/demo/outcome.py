@@ -195,9 +195,9 @@ class Outcome:
                 f"{len(self.resumed.fingerprints)} loaded blocks"
             )
         first = self.first_difference
-        token = "no logit differs" if first is None else f"the logits differ from token {first} on"
-        blocks = ", ".join(named(at) for at in self.different) or "no loaded block"
-        return f"NOT identical: {token}; other bytes than were stored: {blocks}"
+        token = "no logit differs" if first is None else f"logits differ from token {first} on"
+        blocks = ", ".join(named(at) for at in self.different)
+        return f"NOT identical: {token}" + (f"; not as stored: {blocks}" if blocks else "")
 
     def _key(self, at: Chunk) -> str:
         return Prompt(self.settings.seed).key(*at).block_hash.hex()[:16]

@@ -61,7 +61,7 @@ def test_a_single_bit_of_a_logit_is_a_difference_and_its_token_is_named(token: i
     assert not found.identical
     assert found.exit == 1
     assert found.as_json()["first_differing_token"] == token
-    assert f"the logits differ from token {token} on" in found.conclusion()
+    assert f"logits differ from token {token} on" in found.conclusion()
 
 
 def test_a_block_with_other_bytes_is_a_difference_even_where_no_logit_shows_it():

@@ -103,7 +103,7 @@ def test_without_checksums_a_flipped_byte_is_seen_in_the_logits_and_its_block_is
     assert 1 <= done.report["first_differing_token"] <= 64
     assert done.report["refused_blocks"] == []
     last = done.out.strip().splitlines()[-1]
-    assert last.startswith("NOT identical: the logits differ from token ")
+    assert last.startswith("NOT identical: logits differ from token ")
     assert f"block {flipped['block']} of group {flipped['group']}" in last
 
 
