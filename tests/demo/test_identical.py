@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from .conftest import Demo, Run
 
 BLOCK = 32_768
+README = Path(__file__).parents[2] / "README.md"
 
 
 def on_server(done: Run) -> Run:
@@ -63,6 +65,20 @@ def test_what_was_offloaded_to_files_decodes_identically(demo: Demo, seed: int, 
     assert_only_what_the_plan_says(done)
     assert done.report["tier"] == "files"
     assert (done.report["seed"], done.report["kv_layout"]) == (seed, layout)
+
+
+def test_readme_shows_what_the_demo_prints_but_for_its_times(demo: Demo):
+    (shown,) = (
+        block
+        for block in README.read_text().split("```")
+        if block.startswith("text\n what was done")
+    )
+
+    def without_times(text: str) -> list[str]:
+        lines = [re.sub(r"\d+\.\d+", "*", line).split() for line in text.splitlines()]
+        return [" ".join(words) for words in lines if words]
+
+    assert without_times(shown)[1:] == without_times(demo().out)
 
 
 @pytest.mark.parametrize("tier", ["redis", "s3"])
