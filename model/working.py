@@ -54,11 +54,13 @@ class Working(Jobs):
         self.require(request in self.state.requests and self.world.get("life", request) == "LIVE")
 
     def refused_state(self, before: State) -> State:
-        """What a refused call leaves: nothing of it, but a step that it has begun has begun."""
-        if not self._begun_here:
+        """What a refused call leaves: a step that it has begun has begun, what it has polled has
+        been polled, and nothing of the call itself."""
+        if not self._begun_here and not self.seen.polled:
             return before
         again = Working(before.copy(), Seen(polled=self.seen.polled))
-        again.begin_step()
+        if self._begun_here:
+            again.begin_step()
         return again.state
 
     def finish(self) -> None:

@@ -148,7 +148,7 @@ def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) ->
         "operations": result.operations,
         "rules": rules,
     }
-    _judge(chosen, report, TOUR, counts, result)
+    judge(chosen, report, TOUR, counts, result)
     report.lines.append(
         f"tour: {result.cases:,} cases, {result.states:,} states, {result.operations:,} operations "
         f"in {result.seconds:.1f} s; {rules} of {rules + len(result.missing_rules)} rules fired"
@@ -191,8 +191,8 @@ def by_runs(
     result.divergences += real.divergences
     result.reached |= real.reached
     result.seconds += real.seconds
-    _judge(chosen, report, RUNS, counts, result)
-    _ask_no_more(chosen, report, seed)
+    judge(chosen, report, RUNS, counts, result)
+    ask_no_more_of(chosen, report, seed)
     seconds = result.seconds - real.seconds
     report.lines.append(
         f"runs: {result.examples:,} histories, {result.operations:,} operations in "
@@ -206,7 +206,7 @@ def by_runs(
     return result.divergences
 
 
-def _ask_no_more(chosen: Chosen, report: Report, seed: int) -> None:
+def ask_no_more_of(chosen: Chosen, report: Report, seed: int) -> None:
     """The consumer is held to A2 on workloads of its own: a history of calls does not show it."""
     from .askings import NEEDED, ask_no_more
 
@@ -273,9 +273,10 @@ class Driven(Protocol):
     seconds: float
 
 
-def _judge(
+def judge(
     chosen: Chosen, report: Report, method: str, counts: Mapping[str, int], result: Driven
 ) -> None:
+    """Give each contract of a method its verdict."""
     for contract in CONTRACTS.values():
         if method in contract.methods and contract.id != A2:
             report.results.append(judged(chosen, contract.id, method, counts, result))

@@ -30,6 +30,7 @@ from .options import (
     EXAMPLES,
     ExamplesOption,
     FolderOption,
+    HtmlOption,
     JsonOption,
     JunitOption,
     ManagerOption,
@@ -81,11 +82,12 @@ def verify(
     folder: FolderOption = FOLDER,
     json: JsonOption = None,
     junit: JunitOption = None,
+    html: HtmlOption = None,
 ) -> None:
     """Prove the table; tour and fuzz a manager: the main job."""
     from . import commands_verify as commands
 
-    outputs, terminal = Outputs(json, junit), Terminal()
+    outputs, terminal = Outputs(json, junit, html), Terminal()
     chosen = resolve(manager)
     outputs.finish(
         commands.verify(chosen, terminal, examples=examples, seed=seed, folder=folder), terminal
@@ -125,12 +127,13 @@ def tour(
     folder: FolderOption = FOLDER,
     json: JsonOption = None,
     junit: JunitOption = None,
+    html: HtmlOption = None,
 ) -> None:
     """Drive a manager through every reachable case of the table."""
     from .commands_soak import tour_exhaustively
     from .commands_verify import tour as usual
 
-    outputs, terminal = Outputs(json, junit), Terminal()
+    outputs, terminal = Outputs(json, junit, html), Terminal()
     run = tour_exhaustively if exhaustive else usual
     outputs.finish(run(resolve(manager), terminal, folder=folder), terminal)
 
@@ -143,11 +146,12 @@ def fuzz(
     folder: FolderOption = FOLDER,
     json: JsonOption = None,
     junit: JunitOption = None,
+    html: HtmlOption = None,
 ) -> None:
     """Drive a manager through random histories, next to the reference model."""
     from . import commands_verify as commands
 
-    outputs, terminal = Outputs(json, junit), Terminal()
+    outputs, terminal = Outputs(json, junit, html), Terminal()
     chosen = resolve(manager)
     outputs.finish(
         commands.fuzz(chosen, terminal, examples=examples, seed=seed, folder=folder), terminal

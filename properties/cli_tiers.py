@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import JsonOption, JunitOption, Outputs
+from .options import HtmlOption, JsonOption, JunitOption, Outputs
 
 
 def add_to(app: typer.Typer, bench: typer.Typer) -> None:
@@ -31,12 +31,13 @@ def check_tier(
     ] = 1000,
     json: JsonOption = None,
     junit: JunitOption = None,
+    html: HtmlOption = None,
 ) -> None:
     """Hold a secondary tier to its contract, under injected faults."""
     from .commands_tiers import check
     from .terminal import Terminal
 
-    outputs, terminal = Outputs(json, junit), Terminal()
+    outputs, terminal = Outputs(json, junit, html), Terminal()
     outputs.finish(check(tier, terminal, operations=operations), terminal)
 
 

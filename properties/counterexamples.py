@@ -15,6 +15,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from ..model.operations import Operation, PrepareStore, Setting
+from ..model.reference import Submitted
 from ..model.vocabulary import ANSWERS
 from .contracts import CONTRACTS
 from .driver import Factory
@@ -32,6 +33,8 @@ LONG, FEW = 40, 5
 """A history of more than 40 operations is shown without its middle: the first 5, the last 35."""
 SEARCH_SECONDS = 30.0
 """For shortening all counterexamples of one command together."""
+AT_LEAST = 0.5
+"""Seconds for leaving out of one counterexample what is around it and does not matter."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Shown:
     starts: tuple[str, ...] = ()
     wrong: bool = False
     """Is this where the contract is broken?"""
+    jobs: tuple[Submitted, ...] = ()
+    """The jobs among what it started."""
 
     @property
     def answer(self) -> str:
@@ -151,7 +156,9 @@ def replay(
             return told, divergence
         starts = [say_submitted(job) for job in outcome.submitted]
         starts += [f"operation {n}" for n in outcome.state.operations if n not in known]
-        told.append(Shown(op, outcome.answer, outcome.answer, tuple(starts)))
+        told.append(
+            Shown(op, outcome.answer, outcome.answer, tuple(starts), jobs=outcome.submitted)
+        )
     return told, None
 
 
@@ -203,7 +210,7 @@ def gather(
         left = (deadline - time.monotonic()) / (len(wanted) - done)
         if left > 0:
             best = shortest(chosen.factory, best, limit_s=left)
-        best = plainest(chosen.factory, best)
+        best = plainest(chosen.factory, best, max(deadline, time.monotonic() + AT_LEAST))
         told.append(of_found(chosen, best, [m for m, several in mine.items() if several]))
     return told
 

@@ -7,6 +7,9 @@ Where thousands of histories are needed and `shortest` shortens the finding, the
 from __future__ import annotations
 
 import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from ..model.operations import (
     MINDS,
@@ -17,10 +20,14 @@ from ..model.operations import (
     TierSetting,
 )
 from ..model.state import State
-from .driver import Factory
+from .driver import Driver, Factory
 from .found import Found
 from .lockstep import Divergence, Lockstep
 from .moves import Menu, moves
+from .tour import never
+
+ENOUGH = 30
+"""Findings after which a manager is left: one this broken will not get better."""
 
 
 def a_setting(rng: random.Random) -> Setting:
@@ -91,3 +98,65 @@ def first_found(factory: Factory, seeds: range, steps: int = 60) -> Found | None
         except Divergence as divergence:
             return Found(setting, divergence, "runs")
     return None
+
+
+@dataclass
+class HistoriesResult:
+    """What many random histories saw; they end before their number when time is over."""
+
+    histories: int = 0
+    operations: int = 0
+    reached: set[str] = field(default_factory=set)
+    """What came about with the manager in step (`situations`)."""
+    divergences: list[Found] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def many(
+    factory: Factory,
+    *,
+    count: int,
+    seed: int = 0,
+    steps: int = 60,
+    enough: int = ENOUGH,
+    over: Callable[[], bool] = never,
+) -> HistoriesResult:
+    """Drive a manager, of whatever calls it has, through random histories; seed for seed the same.
+
+    Args:
+        factory: builds the manager under test (see `under_test`).
+        count: how many histories.
+        seed: the first history's; each next one has the next number.
+        steps: operations of a history, unless the manager diverges before.
+        enough: divergences after which the manager is left.
+        over: says that time is over; asked before each history.
+    """
+    result = HistoriesResult()
+    began = time.perf_counter()
+    can = Driver(factory, Setting()).can
+    for number in range(seed, seed + count):
+        if over() or len(result.divergences) >= enough:
+            break
+        rng = random.Random(number)
+        setting, menu = a_setting(rng), a_menu(rng)
+        if not can("external"):  # it does not serve peers
+            own = tuple(r for r in setting.requests if r.external_of is None)
+            setting = replace(setting, requests=own)
+        menu = replace(
+            menu,
+            lookup_many=menu.lookup_many and can("lookup_many"),
+            plans=rng.random() < 0.3 and can("exists") and can("plan_load"),
+            withdraw=menu.withdraw and can("withdraw"),
+            resets=menu.resets and can("reset_cache"),
+        )
+        lockstep = Lockstep(factory, setting)
+        lockstep.reached = result.reached
+        try:
+            for _ in range(steps):
+                lockstep.do(draw(rng, lockstep.state, menu))
+        except Divergence as divergence:
+            result.divergences.append(Found(setting, divergence, "runs"))
+        result.histories += 1
+        result.operations += len(lockstep.history)
+    result.seconds = time.perf_counter() - began
+    return result

@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from .report import Report, Result, write
+from .report import Report, Result, versions, write
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML document may hold, not even escaped."""
 
 
-def write_junit(report: Report, path: Path) -> None:
-    """Write the report for a build server."""
+def write_junit(reports: Report | Sequence[Report], path: Path) -> None:
+    """Write a report, or several, for a build server: a suite each."""
     root = ET.Element("testsuites", name="tierproof")
-    suite = ET.SubElement(root, "testsuite", name=f"tierproof {report.command}")
+    several = [reports] if isinstance(reports, Report) else reports
+    for report in several:
+        _suite(root, report)
+    for attribute in ("tests", "failures", "errors", "skipped", "time"):
+        total = sum(float(suite.get(attribute, "0")) for suite in root)
+        root.set(attribute, f"{total:.3f}" if attribute == "time" else f"{total:.0f}")
+    ET.indent(root)
+    text = ET.tostring(root, encoding="unicode")
+    write(path, f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', "--junit")
+
+
+def _suite(root: ET.Element, report: Report) -> None:
+    who = f" {report.manager}" if report.command == "pytest" else ""
+    suite = ET.SubElement(
+        root, "testsuite", name=_NOT_XML.sub("?", f"tierproof {report.command}{who}")
+    )
+    properties = ET.SubElement(suite, "properties")
+    for name, value in versions().items():
+        ET.SubElement(properties, "property", name=name, value=value)
     for result in report.results:
         _case(suite, result.method, result.contract, result.seconds, *_of_result(report, result))
     for m in report.mutants:
@@ -30,13 +49,8 @@ def write_junit(report: Report, path: Path) -> None:
         _case(suite, "faults", "a fault of tierproof", 0.0, "error", report.fault)
     for tag, plural in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(plural, str(len(suite.findall(f"testcase/{tag}"))))
-    suite.set("tests", str(len(suite)))
+    suite.set("tests", str(len(suite.findall("testcase"))))
     suite.set("time", f"{sum(_seconds(report).values()):.3f}")
-    for attribute in ("tests", "failures", "errors", "skipped", "time"):
-        root.set(attribute, suite.get(attribute, "0"))
-    ET.indent(root)
-    text = ET.tostring(root, encoding="unicode")
-    write(path, f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n', "--junit")
 
 
 def _seconds(report: Report) -> dict[Any, float]:

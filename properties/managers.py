@@ -108,6 +108,29 @@ def resolve(spec: str = SHIPPED, *, beside: Path | None = None) -> Chosen:
     return _tried(Chosen(spec, _factory_in(module, where, attribute), ours=False))
 
 
+def of_factory(
+    factory: Factory,
+    spec: str,
+    *,
+    claims: Collection[str] | None = None,
+    known_gaps: Mapping[str, str] | None = None,
+) -> Chosen:
+    """The managers that a callable builds, under the name `spec`.
+
+    `claims` and `known_gaps`, where given, count instead of what the manager says of itself.
+
+    Raises:
+        UsageError: it builds nothing that can be driven, or a contract is named that there is not.
+    """
+    _must_accept(factory, spec, FACTORY, slots=2, tiers=(), clock=0, block_bytes=64)
+    chosen = _tried(Chosen(spec, factory, ours=False))
+    if claims is not None:
+        chosen = replace(chosen, claims=_contract_ids(claims, "claims", spec))
+    if known_gaps is not None:
+        chosen = replace(chosen, known_gaps=dict(_contract_ids(known_gaps, "known_gaps", spec)))
+    return chosen
+
+
 # -- built in ------------------------------------------------------------------------------------
 
 
@@ -307,7 +330,10 @@ def _trying(what: str) -> Iterator[None]:
 
 
 def _ids(manager: Any, attribute: str, spec: str, default: Any) -> Any:
-    said = getattr(manager, attribute, default)
+    return _contract_ids(getattr(manager, attribute, default), attribute, spec)
+
+
+def _contract_ids(said: Any, attribute: str, spec: str) -> Any:
     if callable(said) or isinstance(said, str) or not isinstance(said, Collection):
         kind = "a collection of contract ids" if attribute == "claims" else "a dict: id -> reason"
         raise UsageError(f"{spec}: {attribute} must be {kind}, not {_a(said)}")

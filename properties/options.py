@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from .managers import UsageError
-from .report import Report, writable, write_json
+from .report import Report, writable, write, write_json
 from .terminal import Terminal
 
 ManagerOption = Annotated[
@@ -27,6 +27,10 @@ JsonOption = Annotated[
 ]
 JunitOption = Annotated[
     Path | None, typer.Option("--junit", metavar="FILE", help="Write it as JUnit XML.")
+]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write it as one HTML page, histories drawn."),
 ]
 ExamplesOption = Annotated[
     int, typer.Option("--examples", metavar="N", min=1, help="How many random histories.")
@@ -55,8 +59,9 @@ class Outputs:
     latest: Outputs | None = None
     """Those of the command that runs: a program that reads the report must hear of a fault too."""
 
-    def __init__(self, json: Path | None, junit: Path | None) -> None:
+    def __init__(self, json: Path | None, junit: Path | None, html: Path | None = None) -> None:
         self.json, self.junit = writable(json, "--json"), writable(junit, "--junit")
+        self.html = writable(html, "--html")
         Outputs.latest = self
 
     def finish(self, report: Report, terminal: Terminal) -> None:
@@ -73,6 +78,10 @@ class Outputs:
             from .junit import write_junit
 
             write_junit(report, self.junit)
+        if self.html is not None:
+            from .html_page import html_page
+
+            write(self.html, html_page([report]), "--html")
 
 
 def write_fault(args: Sequence[str], fault: Exception) -> None:

@@ -8,6 +8,7 @@ the setting of the finding. Histories that lead to the same state of the model *
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Hashable, Iterator
@@ -34,12 +35,15 @@ NEEDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("mistakes", frozenset({"misreport"})),
 )
 
+AT_LEAST = 1.0
+"""Seconds for leaving out what does not matter, even when there is no time for more."""
+
 
 def shortest(factory: Factory, found: Found, *, limit_s: float = 20.0) -> Found:
     """The shortest history that breaks the same contract as `found`, or `found` itself.
 
     The search ends after `limit_s` seconds; what was found by then, if only `found`, is returned
-    with the operations that do not matter left out.
+    with the operations that do not matter left out, as far as that takes a second.
     """
     return search(factory, found, limit_s=limit_s)[0]
 
@@ -47,7 +51,7 @@ def shortest(factory: Factory, found: Found, *, limit_s: float = 20.0) -> Found:
 def search(factory: Factory, found: Found, *, limit_s: float = 20.0) -> tuple[Found, bool]:
     """As `shortest`, and whether every shorter history of its kind was tried in that time."""
     until = time.monotonic() + limit_s
-    best = without_detours(factory, found)
+    best = without_detours(factory, found, max(until, time.monotonic() + AT_LEAST))
     for setting in _settings(best):
         best = _search(factory, setting, best, until) or best
     return best, time.monotonic() <= until
@@ -65,11 +69,14 @@ def replay(factory: Factory, setting: Setting, history: tuple[Operation, ...]) -
     return None
 
 
-def without_detours(factory: Factory, found: Found) -> Found:
-    """Leave out, one by one, operations without which the same contract is still broken."""
+def without_detours(factory: Factory, found: Found, until: float = math.inf) -> Found:
+    """Leave out, one by one, operations without which the same contract is still broken.
+
+    It ends at `until` (seconds of `time.monotonic`) with what it has by then.
+    """
     best = found
     i = len(best.history) - 1
-    while i >= 0:
+    while i >= 0 and time.monotonic() <= until:
         tried = best.history[:i] + best.history[i + 1 :]
         divergence = replay(factory, best.setting, tried)
         if divergence is not None and divergence.contract == found.contract:

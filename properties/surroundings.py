@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,11 +18,16 @@ from .wording import plain
 History = tuple[Operation, ...]
 
 
-def plainest(factory: Factory, found: Found) -> Found:
-    """The same history in the plainest surroundings in which it still breaks the contract."""
+def plainest(factory: Factory, found: Found, until: float = math.inf) -> Found:
+    """The same history in the plainest surroundings in which it still breaks the contract.
+
+    It ends at `until` (seconds of `time.monotonic`) with what it has by then.
+    """
     named = str([op.args() for op in found.history])
     needed = [key for key in found.setting.keys if repr(key) in named]
     for setting, history in _plainer(found.setting, found.history):
+        if time.monotonic() > until:
+            break
         if any(key not in setting.keys for key in needed):
             continue  # a world without the very key would be another one
         try:
@@ -28,7 +35,7 @@ def plainest(factory: Factory, found: Found) -> Found:
         except Exception:  # history or manager name what is no longer there
             continue
         if divergence is not None and _seen(divergence) == _seen(found.divergence):
-            return plainest(factory, Found(setting, divergence, found.method))
+            return plainest(factory, Found(setting, divergence, found.method), until)
     return found
 
 

@@ -1,6 +1,6 @@
 """The contracts of a secondary tier as a pytest class: subclass it, give it your factory.
 
-from tierproof.properties.tier_conformance import TierConformance
+from tierproof.kit import TierConformance
 
 class TestMyTier(TierConformance):
     @staticmethod
@@ -10,17 +10,20 @@ class TestMyTier(TierConformance):
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from ..impl.tiers.base import Tier
-from .contracts import TIER_CONTRACTS
-from .tier_rig import TierBroken
+from .conformance import Kit, settle, trial_of
+from .contracts import RUNS
+from .manager_conformance import factory_of
 from .tier_surroundings import Surroundings
-from .tiers_under_test import CHECKS, ChosenTier, check_contract
+from .tiers_under_test import CHECKS, ChosenTier, built, known
+from .trial import TierTrial
 
 
 class TierConformance:
@@ -30,37 +33,46 @@ class TierConformance:
     expected failure, and fails when it starts to pass.
     """
 
-    known_gaps: ClassVar[Mapping[str, str]] = {}
-    """Contracts that the tier claims and is known not to keep yet, each with the reason."""
+    claims: ClassVar[Collection[str] | None] = None
+    """Ids of the contracts that the tier claims; None: what its attribute `claims` says, else all
+    of them."""
+    known_gaps: ClassVar[Mapping[str, str] | None] = None
+    """Contracts that the tier claims and is known not to keep yet, each with the reason; None: what
+    its attribute `known_gaps` says, else none."""
     operations: ClassVar[int] = 1000
     """How many operations `D1-bytes` makes."""
+    budget: ClassVar[float | None] = None
+    """Seconds for all tests of the class; `--tierproof-budget` overrides it; None: 60."""
 
     @staticmethod
     def factory(*, block_bytes: int, root: Path, namespace: str) -> Tier:
         """Build a tier; the arena comes by `attach`."""
-        raise NotImplementedError("override factory(*, block_bytes, root, namespace)")
+        raise NotImplementedError(
+            "override factory(*, block_bytes, root, namespace) in the class of the tests"
+        )
 
     def surround(self, root: Path) -> Surroundings:
         """What the kit may damage and stop; by default the files below the root."""
         return Surroundings()
 
-    @pytest.mark.parametrize("contract", list(CHECKS))
-    def test_contract(self, contract: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        "contract",
+        [
+            pytest.param(c, marks=pytest.mark.tierproof(contract=c, method=RUNS), id=c)
+            for c in CHECKS
+        ],
+    )
+    def test_contract(self, contract: str, request: pytest.FixtureRequest) -> None:
         """Hold the tier to one contract."""
-        trial = self.factory(block_bytes=4096, root=tmp_path / "trial", namespace="trial")
-        claims = getattr(trial, "claims", TIER_CONTRACTS)
-        trial.shutdown()
-        if contract not in claims:
-            pytest.skip(f"the tier does not claim {contract}")
-        root = tmp_path / "in" / "root"
-        root.mkdir(parents=True)
-        chosen = ChosenTier(type(self).__name__, self.factory, claims, {}, self.surround)
-        gap = self.known_gaps.get(contract)
-        try:
-            check_contract(chosen, contract, root, operations=self.operations)
-        except TierBroken as broken:
-            if gap:
-                pytest.xfail(gap)
-            pytest.fail(f"{broken}\nThe contract: {TIER_CONTRACTS[broken.contract].words}.")
-        if gap:
-            pytest.fail(f"{contract} is kept now: take it out of known_gaps ({gap})")
+        settle(trial_of(request, self._trial), contract, RUNS)
+
+    def _trial(self, kit: Kit) -> TierTrial:
+        factory, name = factory_of(self), type(self).__name__
+        with tempfile.TemporaryDirectory(prefix="tierproof-", ignore_cleanup_errors=True) as root:
+            claims, gaps = built(factory, name, Path(root))
+        if self.claims is not None:
+            claims = known(name, "claims", self.claims)
+        if self.known_gaps is not None:
+            gaps = known(name, "known_gaps", self.known_gaps)
+        chosen = ChosenTier(name, factory, claims, gaps, self.surround)
+        return TierTrial(chosen, budget=kit.budget(self.budget), operations=self.operations)

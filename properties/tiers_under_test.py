@@ -71,20 +71,29 @@ def chosen_tier(spec: str) -> Iterator[ChosenTier]:
     with ExitStack() as stack:
         factory, surround = _resolved("files" if spec == "file" else spec, stack)
         with _temporary_folder() as root:
-            try:
-                tier = factory(block_bytes=BLOCK_BYTES, root=Path(root), namespace="trial")
-            except Exception as error:
-                raise UsageError(f"{spec} could not build a tier: {told(error)}") from error
-            if not isinstance(tier, Tier):
-                missing = [n for n in _CALLS if not hasattr(tier, n)]
-                raise UsageError(
-                    f"{spec} returned a {type(tier).__name__}, which has no {', no '.join(missing)}"
-                )
-            claims = _known(spec, "claims", getattr(tier, "claims", tuple(TIER_CONTRACTS)))
-            gaps = getattr(tier, "known_gaps", {})
-            _known(spec, "known_gaps", gaps)
-            tier.shutdown()
+            claims, gaps = built(factory, spec, Path(root))
         yield ChosenTier(spec, factory, claims, gaps, surround)
+
+
+def built(factory: Any, spec: str, root: Path) -> tuple[Collection[str], Mapping[str, str]]:
+    """Build one tier of a factory in an empty folder: what it claims, and its known gaps.
+
+    Raises:
+        UsageError: it is no tier, or names a contract that there is not.
+    """
+    try:
+        tier = factory(block_bytes=BLOCK_BYTES, root=root, namespace="trial")
+    except Exception as error:
+        raise UsageError(f"{spec} could not build a tier: {told(error)}") from error
+    if not isinstance(tier, Tier):
+        missing = [n for n in _CALLS if not hasattr(tier, n)]
+        raise UsageError(
+            f"{spec} returned a {type(tier).__name__}, which has no {', no '.join(missing)}"
+        )
+    claims = known(spec, "claims", getattr(tier, "claims", tuple(TIER_CONTRACTS)))
+    gaps = known(spec, "known_gaps", getattr(tier, "known_gaps", {}))
+    tier.shutdown()
+    return claims, gaps
 
 
 _CALLS = (
@@ -93,7 +102,12 @@ _CALLS = (
 )
 
 
-def _known(spec: str, attribute: str, said: Any) -> Any:
+def known(spec: str, attribute: str, said: Any) -> Any:
+    """What was said, if it names contracts of a tier only.
+
+    Raises:
+        UsageError: it names something else.
+    """
     for name in said:
         if name not in TIER_CONTRACTS:
             raise UsageError(f"{spec}: {attribute} names {name!r}, which is no contract of a tier")
@@ -206,5 +220,5 @@ def _judged(chosen: ChosenTier, result: Result, broken: str | None) -> Result:
     if broken is not None and verdict != "not_claimed":
         verdict, says = ("expected_failure", gap) if gap else ("violated", broken)
     elif gap and verdict == "holds":
-        verdict, says = "violated", f"a known gap is closed: take it out of known_gaps ({gap})"
+        verdict, says = "gap_closed", f"a known gap is closed: take it out of known_gaps ({gap})"
     return Result(result.contract, RUNS, verdict, result.counts, result.seconds, says)

@@ -45,7 +45,10 @@ class TourResult:
     """Room -> (states, cases)."""
     divergences: list[Found] = field(default_factory=list)
     unreached: int = 0
-    """States that were known and not gone on from, because the manager had diverged enough."""
+    """States that were known and not gone on from: the manager had diverged enough, or time was
+    over."""
+    cut: list[str] = field(default_factory=list)
+    """Rooms that were left, or not entered, because time was over."""
     seconds: float = 0.0
 
     def add(self, other: TourResult) -> None:
@@ -58,6 +61,7 @@ class TourResult:
         self.rooms.update(other.rooms)
         self.divergences += other.divergences
         self.unreached += other.unreached
+        self.cut += other.cut
 
     @property
     def missing_rules(self) -> tuple[str, ...]:
@@ -140,8 +144,8 @@ def _said(message: tuple[Any, ...], focus: str) -> tuple[str, bool, int]:
 class _Walk:
     """One room, explored breadth-first on model and manager at once."""
 
-    def __init__(self, factory: Factory, room: Room, enough: int) -> None:
-        self.factory, self.room, self.enough = factory, room, enough
+    def __init__(self, factory: Factory, room: Room, enough: int, over: Callable[[], bool]) -> None:
+        self.factory, self.room, self.enough, self.over = factory, room, enough, over
         self.result = TourResult()
         self.known: set[Hashable] = set()
         self.queue: deque[Saved] = deque()
@@ -187,6 +191,9 @@ class _Walk:
             self.known.add(self.here()[0])
             self.queue.append(self.lockstep.save())
         while self.queue and self.wrong < self.enough:
+            if self.over():
+                self.result.cut.append(self.room.name)
+                break
             self._try_all(self.queue.popleft())
         self.result.cases += self.cases
         self.result.states += len(self.known)
@@ -216,20 +223,29 @@ class _Walk:
                 self.queue.append(self.lockstep.save())
 
 
-def walk(factory: Factory, room: Room, *, enough: int = ENOUGH) -> TourResult:
+def never() -> bool:
+    """There is all the time that it takes."""
+    return False
+
+
+def walk(
+    factory: Factory, room: Room, *, enough: int = ENOUGH, over: Callable[[], bool] = never
+) -> TourResult:
     """Walk through one room, in this process, until the manager has diverged often enough."""
-    return _Walk(factory, room, enough).run()
+    return _Walk(factory, room, enough, over).run()
 
 
 def _walk(room: Room) -> TourResult:
     """Walk through one room; in a process of its own, with the factory that it was born with."""
     assert _factory is not None
-    return walk(_factory, room)
+    return walk(_factory, room, enough=_enough, over=_over)
 
 
 _factory: Factory | None = None
-"""The factory whose managers are walked. Factories do not travel between processes, so a process
-that walks is forked when this is set."""
+_enough = ENOUGH
+_over: Callable[[], bool] = never
+"""The factory whose managers are walked, and when to stop. Factories do not travel between
+processes, so a process that walks is forked when these are set."""
 
 
 def tour(
@@ -239,6 +255,8 @@ def tour(
     progress: Progress | None = None,
     stop_at_first: bool = False,
     processes: int | None = None,
+    enough: int = ENOUGH,
+    over: Callable[[], bool] = never,
 ) -> TourResult:
     """Walk a manager through every room.
 
@@ -248,16 +266,18 @@ def tour(
         progress: called with (rooms walked, rooms) after each.
         stop_at_first: leave when a manager has diverged in a room.
         processes: how many to share the rooms among; None: one for each processor.
+        enough: divergences after which a room is left.
+        over: says that time is over; asked often, in each of the processes.
     """
-    global _factory
+    global _factory, _enough, _over
     began = time.perf_counter()
-    count = processes or len(os.sched_getaffinity(0))
+    count = min(processes or len(os.sched_getaffinity(0)), len(rooms))
     # those with the most to try first, so that the processes end together
     order = sorted(rooms, key=lambda room: -room.weight)
-    _factory = factory
+    _factory, _enough, _over = factory, enough, over
     result = TourResult()
     try:
-        if count == 1:
+        if count <= 1:
             _collect(result, map(_walk, order), progress, len(order), stop_at_first)
         else:
             with ProcessPoolExecutor(count, mp_context=get_context("fork")) as pool:
@@ -265,7 +285,7 @@ def tour(
                 _collect(result, walks, progress, len(order), stop_at_first)
                 pool.shutdown(cancel_futures=True)
     finally:
-        _factory = None
+        _factory, _enough, _over = None, ENOUGH, never
     names = [room.name for room in rooms]
     result.rooms = dict(sorted(result.rooms.items(), key=lambda r: names.index(r[0])))
     result.seconds = time.perf_counter() - began

@@ -24,7 +24,15 @@ for _name, _examples, _steps in (
     )
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+pytest_plugins = ["pytester"]
+collect_ignore = ["sample_repository"]  # a repository of its own; tests/kit runs its tests
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    if not pluginmanager.hasplugin("tierproof"):  # on the path, but not installed
+        from tierproof.properties import plugin
+
+        pluginmanager.register(plugin, "tierproof")
     parser.addoption(
         "--run-nightly", action="store_true", help="also run the tests marked `nightly`"
     )

@@ -12,6 +12,7 @@ from tierproof.impl.tiers.base import NOTHING, RequestInfo
 from tierproof.model import operations as ops
 from tierproof.model.operations import Operation, RequestSetting, Setting, TierSetting
 from tierproof.properties.contracts import CONTRACTS, RUNS
+from tierproof.properties.faults import HARMLESS
 from tierproof.properties.lockstep import Divergence, Lockstep
 from tierproof.properties.managers import shipped
 
@@ -672,3 +673,17 @@ def test_what_has_come_about_is_noted_only_while_both_agree():
     with pytest.raises(Divergence):
         wrong.do(ask)
     assert wrong.reached == set()
+
+
+def test_a_poll_in_a_call_that_is_refused_is_allowed():
+    factory = HARMLESS["polls_early"].factory
+    setting = Setting(1, ("k0", "k1"), (TierSetting("t0", ("k0",)),))
+    history = (
+        ops.Lookup("k0", "r0"),
+        ops.StepEnd(),
+        ops.Lookup("k0", "r0"),
+        ops.Report(1, ("k0",)),
+        ops.PrepareLoad(("k1",), "r0"),  # refused, and k0 has landed in it
+        ops.Lookup("k0", "r0"),
+    )
+    Lockstep(factory, setting).run(history)

@@ -28,7 +28,6 @@ from tierproof.properties.tier_surroundings import (
 from tierproof.properties.tiers_under_test import (
     CHECKS,
     NAMES,
-    ChosenTier,
     check_tier,
     chosen_tier,
 )
@@ -100,25 +99,12 @@ class TestObjectStoreTier(_OnServer):
         return Surroundings(BucketMedia(self.server.store()), ServerOutage(self.server))
 
 
-def chosen(factory: Any) -> ChosenTier:
-    return ChosenTier(
-        factory.__name__, factory, tuple(TIER_CONTRACTS), {}, lambda root: Surroundings()
-    )
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_a_hundred_thousand_operations_mix_no_bytes(name: str) -> None:
     with chosen_tier(name) as tier:
         report = check_tier(tier, contracts=["D1-bytes"], operations=100_000)
         assert report.exit == 0, [r.says for r in report.results]
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_faulty_tier_is_caught_by_the_named_contract(name: str) -> None:
-    fault = FAULTS[name]
-    report = check_tier(chosen(fault.factory), contracts=[fault.contract])
-    assert report.violated() == [fault.contract], [r.says for r in report.results]
 
 
 def test_there_are_faults_for_every_contract() -> None:
