@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from ..errors import ConfigError, CorruptBlockError
 from .block_file import SHORT_HEADER
-from .remote_mover import RemoteError
+from .mover import RemoteError
 
 _T = TypeVar("_T")
 _RETRIES = 2

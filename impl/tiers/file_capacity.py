@@ -13,14 +13,10 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from ..errors import TierError
 from .block_folder import BlockFolder
 from .file_index import Entry, FileIndex
 from .file_io import FileIO
-
-
-class NoRoomError(TierError):
-    """Nothing within the capacity can be evicted now."""
+from .mover import NoRoomError
 
 
 class FileCapacity:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -27,9 +26,10 @@ from .block_file import (
     write_block,
 )
 from .block_folder import BlockFolder, FoundBlock
-from .file_capacity import FileCapacity, NoRoomError
+from .file_capacity import FileCapacity
 from .file_index import FileIndex
 from .file_io import FileIO, page_buffer
+from .mover import BlockMover
 from .trouble import Trouble
 
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ _LOOKS = 64
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class FileMover:
+class FileMover(BlockMover):
     """Moves blocks between arena rows and files of one namespace (`space`, `fingerprint`)."""
 
     def __init__(
@@ -55,35 +55,13 @@ class FileMover:
         trouble: Trouble,
         tell: Callable[[str], None],
     ) -> None:
-        self.generation = 0  # raised by every clear: older stores no longer count
-        self._arena = arena
-        self._space = space
+        super().__init__(arena=arena, space=space, index=index, trouble=trouble, tell=tell)
         self._fingerprint = fingerprint
         self._direct = direct
         self._io = io
         self._folder = folder
-        self._index = index
         self._capacity = capacity
-        self._trouble = trouble
-        self._tell = tell
         self._scratch = threading.local()
-        self._stamps = threading.Lock()
-        self._last_stamp = 0
-
-    def store(self, digest: bytes, slot: int, generation: int) -> bool:
-        """Write row `slot` under `digest`; True when it is there to be read."""
-        try:
-            landed = self._already_there(digest) or self._write(digest, slot, generation)
-        except NoRoomError as error:
-            self._tell("no_room")
-            self._trouble.failed("write", str(error))
-            return False
-        except OSError as error:
-            self._failed("write", error)
-            return False
-        if landed:
-            self._trouble.worked("write")
-        return landed and generation == self.generation
 
     def load(self, digest: bytes, slot: int, generation: int) -> bool:
         """Fill row `slot` with the block's bytes; False leaves anything in the row."""
@@ -178,8 +156,11 @@ class FileMover:
 
     # --- parts ---
 
-    def _write(self, digest: bytes, slot: int, generation: int) -> bool:
-        label, row = self._label(digest), self._arena.row(slot)
+    def _keep(self, digest: bytes, row: memoryview, generation: int) -> bool:
+        return self._already_there(digest) or self._write(digest, row, generation)
+
+    def _write(self, digest: bytes, row: memoryview, generation: int) -> bool:
+        label = self._label(digest)
         size = file_bytes(label.block_bytes)
         stamp = self._stamp()
         final = self._folder.path(self._space, digest)
@@ -294,12 +275,6 @@ class FileMover:
                     raise
         return attempt(0)
 
-    def _failed(self, kind: str, error: OSError) -> None:
-        self._tell("io_errors")
-        name = errno.errorcode.get(error.errno or 0, type(error).__name__)
-        if self._trouble.failed(kind, f"{error.strerror} ({name})"):
-            self._index.distrust()
-
     def _label(self, digest: bytes) -> Label:
         return Label(digest, self._fingerprint, self._arena.block_bytes)
 
@@ -308,9 +283,3 @@ class FileMover:
         if page is None:
             page = self._scratch.page = page_buffer(HEADER_BYTES)
         return page
-
-    def _stamp(self) -> int:
-        """The time in nanoseconds, never the same twice, so that recency is an order."""
-        with self._stamps:
-            self._last_stamp = max(time.time_ns(), self._last_stamp + 1)
-            return self._last_stamp

@@ -7,20 +7,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..arena import Arena
 from ..errors import ConfigError
 from ..keys import Namespace
 from .base import Poll, claims_all_but
-from .block_file import SHORT_HEADER
-from .block_tier import BlockTier, Mover, at_least
+from .block_tier import at_least
 from .bucket import Bucket, client_library, s3_bucket
-from .file_index import FileIndex
-from .remote_mover import RemoteMover
+from .remote_mover import RemoteStore
+from .remote_tier import RemoteTier
 
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 
 
-class ObjectStoreTier(BlockTier):
+class ObjectStoreTier(RemoteTier):
     """Keeps blocks as objects in a bucket; claims `T1` to `T11`, the capacity as a best effort.
 
     Args:
@@ -74,14 +72,7 @@ class ObjectStoreTier(BlockTier):
         trim_seconds: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        at_least("absent_seconds", absent_seconds, 0)
-        at_least("present_seconds", present_seconds, 0)
-        at_least("timeout", timeout, 0.001)
         at_least("trim_seconds", trim_seconds, 0.001)
-        if capacity_blocks is not None:
-            at_least("capacity_blocks", capacity_blocks, 1)
-        if max_age_seconds is not None:
-            at_least("max_age_seconds", max_age_seconds, 0.001)
         if prefix and (not _PREFIX.fullmatch(prefix) or ".." in prefix):
             raise ConfigError(
                 f"tier {name!r}: prefix must be letters, digits, '.', '_', '-' and single '/' "
@@ -91,9 +82,14 @@ class ObjectStoreTier(BlockTier):
             name,
             namespace=namespace,
             threads=threads,
+            timeout=timeout,
             io_deadline=io_deadline,
             queued_stores=queued_stores,
+            absent_seconds=absent_seconds,
+            present_seconds=present_seconds,
             clock=clock,
+            capacity_blocks=capacity_blocks,
+            max_age_seconds=max_age_seconds,
         )
         try:
             client_library()
@@ -110,43 +106,17 @@ class ObjectStoreTier(BlockTier):
         except ConfigError as error:
             raise ConfigError(f"tier {name!r}: {error}") from None
         self._prefix = prefix
-        self._capacity_blocks = capacity_blocks
-        self._max_age = max_age_seconds
-        self._timeout = timeout
-        self._absent_seconds = absent_seconds
-        self._present_seconds = present_seconds
         self._trim_seconds = trim_seconds
         self._trim_at = clock() + trim_seconds
 
-    def _open(self, arena: Arena, mark: bytes) -> tuple[FileIndex, Mover]:
-        space = mark.hex()[:32]
-        index = FileIndex(
-            size=SHORT_HEADER + arena.block_bytes,
-            space=space,
-            shared=True,
-            absent_seconds=self._absent_seconds,
-            present_seconds=self._present_seconds,
-            clock=self._clock,
-        )
-        store = Bucket(
+    def _connect(self, space: str, block_bytes: int) -> RemoteStore:
+        return Bucket(
             self._store,
             prefix=self._prefix,
             space=space,
-            block_bytes=arena.block_bytes,
+            block_bytes=block_bytes,
             timeout=self._timeout,
         )
-        mover = RemoteMover(
-            arena=arena,
-            store=store,
-            space=space,
-            fingerprint=mark,
-            index=index,
-            trouble=self._trouble,
-            tell=self._count,
-            capacity_blocks=self._capacity_blocks,
-            max_age_seconds=self._max_age,
-        )
-        return index, mover
 
     def poll(self) -> Poll:
         """Finished jobs; now and then it has a worker look after capacity and age."""

@@ -5,18 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ..arena import Arena
 from ..errors import ConfigError
 from ..keys import Namespace
 from .base import claims_all_but
-from .block_file import SHORT_HEADER
-from .block_tier import BlockTier, Mover, at_least
-from .file_index import FileIndex
+from .block_tier import at_least
 from .redis_store import RedisStore, check_url, client_library
-from .remote_mover import RemoteMover
+from .remote_mover import RemoteStore
+from .remote_tier import RemoteTier
 
 
-class RedisTier(BlockTier):
+class RedisTier(RemoteTier):
     """Keeps blocks on a Redis or Valkey server; claims all but `T10`: it keeps what it likes.
 
     The server's own settings bound its memory (`maxmemory`, `maxmemory-policy allkeys-lru`). A
@@ -61,17 +59,17 @@ class RedisTier(BlockTier):
         password: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        at_least("absent_seconds", absent_seconds, 0)
-        at_least("present_seconds", present_seconds, 0)
-        at_least("timeout", timeout, 0.001)
         if ttl_seconds is not None:
             at_least("ttl_seconds", ttl_seconds, 0.001)
         super().__init__(
             name,
             namespace=namespace,
             threads=threads,
+            timeout=timeout,
             io_deadline=io_deadline,
             queued_stores=queued_stores,
+            absent_seconds=absent_seconds,
+            present_seconds=present_seconds,
             clock=clock,
         )
         try:
@@ -80,40 +78,18 @@ class RedisTier(BlockTier):
         except ConfigError as error:
             raise ConfigError(f"tier {name!r}: {error}") from None
         self._ttl = ttl_seconds
-        self._timeout = timeout
         self._connections = threads + 1
-        self._absent_seconds = absent_seconds
-        self._present_seconds = present_seconds
         self._username = username
         self._password = password
 
-    def _open(self, arena: Arena, mark: bytes) -> tuple[FileIndex, Mover]:
-        space = mark.hex()[:32]
-        index = FileIndex(
-            size=SHORT_HEADER + arena.block_bytes,
-            space=space,
-            shared=True,
-            absent_seconds=self._absent_seconds,
-            present_seconds=self._present_seconds,
-            clock=self._clock,
-        )
-        store = RedisStore(
+    def _connect(self, space: str, block_bytes: int) -> RemoteStore:
+        return RedisStore(
             self._url,
             space=space,
-            block_bytes=arena.block_bytes,
+            block_bytes=block_bytes,
             ttl_seconds=self._ttl,
             timeout=self._timeout,
             connections=self._connections,
             username=self._username,
             password=self._password,
         )
-        mover = RemoteMover(
-            arena=arena,
-            store=store,
-            space=space,
-            fingerprint=mark,
-            index=index,
-            trouble=self._trouble,
-            tell=self._count,
-        )
-        return index, mover

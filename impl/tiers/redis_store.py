@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from ..errors import ConfigError, CorruptBlockError
 from .block_file import SHORT_HEADER
-from .file_capacity import NoRoomError
-from .remote_mover import RemoteError
+from .mover import NoRoomError, RemoteError
 
 PIECE = 4 << 20
 _SCAN = 1000

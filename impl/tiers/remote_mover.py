@@ -6,7 +6,6 @@ checksums, the index and the telling of trouble are here, once for all of them.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -14,20 +13,16 @@ from typing import Protocol
 from xxhash import xxh3_128_digest
 
 from ..arena import Arena
-from ..errors import CorruptBlockError, TierError
+from ..errors import CorruptBlockError
 from .block_file import SHORT_HEADER, Label
 from .block_folder import FoundBlock
-from .file_capacity import NoRoomError
 from .file_index import FileIndex
+from .mover import BlockMover, RemoteError
 from .trouble import Trouble
 
 _LOOKS = 64
 _KNOWN = 1_000_000
 """Claims that are remembered; the least recent are forgotten, and asked for when needed."""
-
-
-class RemoteError(TierError):
-    """The server did not do it; the message is fit for a log: no key, no address, no secret."""
 
 
 class RemoteStore(Protocol):
@@ -67,7 +62,7 @@ class RemoteStore(Protocol):
         """Let go of connections."""
 
 
-class RemoteMover:
+class RemoteMover(BlockMover):
     """Moves blocks between arena rows and a server.
 
     Args:
@@ -89,36 +84,12 @@ class RemoteMover:
         capacity_blocks: int | None = None,
         max_age_seconds: float | None = None,
     ) -> None:
-        self.generation = 0
-        self._arena = arena
+        super().__init__(arena=arena, space=space, index=index, trouble=trouble, tell=tell)
         self._store = store
-        self._space = space
         self._fingerprint = fingerprint
-        self._index = index
-        self._trouble = trouble
-        self._tell = tell
         self._capacity = capacity_blocks
         self._max_age = max_age_seconds
         self._size = SHORT_HEADER + arena.block_bytes
-        self._stamps = threading.Lock()
-        self._last_stamp = 0
-
-    def store(self, digest: bytes, slot: int, generation: int) -> bool:
-        """Put row `slot` under `digest`; True when it is there to be read."""
-        try:
-            landed = self._put(digest, self._arena.row(slot), generation)
-            if landed:
-                self._make_room()
-        except NoRoomError as error:
-            self._tell("no_room")
-            self._trouble.failed("write", str(error))
-            return False
-        except RemoteError as error:
-            self._failed("write", str(error))
-            return False
-        if landed:
-            self._trouble.worked("write")
-        return landed and generation == self.generation
 
     def load(self, digest: bytes, slot: int, generation: int) -> bool:
         """Fill row `slot` with the block's bytes; False leaves anything in the row."""
@@ -136,8 +107,8 @@ class RemoteMover:
         try:
             headers = self._store.headers([digest for digest, _ in questions])
         except Exception as error:  # whatever it is, the questions must not stay open
-            known = isinstance(error, RemoteError)
-            self._failed("read", str(error) if known else f"unexpected {type(error).__name__}")
+            unexpected = RemoteError(f"unexpected {type(error).__name__}")
+            self._failed("read", error if isinstance(error, RemoteError) else unexpected)
             for digest, token in questions:
                 self._index.unanswered(digest, token)
             return more
@@ -163,7 +134,7 @@ class RemoteMover:
             found = sorted(self._store.blocks(), key=lambda block: block[1])
         except RemoteError as error:
             self._index.abandon_listing()
-            self._failed("list", str(error))
+            self._failed("list", error)
             return
         too_many = 0 if self._capacity is None else max(0, len(found) - self._capacity)
         oldest = time.time_ns() - int((self._max_age or 1e9) * 1e9)
@@ -184,7 +155,7 @@ class RemoteMover:
         try:
             self._store.remove_all()
         except RemoteError as error:
-            self._failed("clear", str(error))
+            self._failed("clear", error)
             return False
         self._trouble.worked("clear")
         return True
@@ -194,6 +165,12 @@ class RemoteMover:
         self._store.close()
 
     # --- parts ---
+
+    def _keep(self, digest: bytes, row: memoryview, generation: int) -> bool:
+        landed = self._put(digest, row, generation)
+        if landed:
+            self._make_room()
+        return landed
 
     def _put(self, digest: bytes, row: memoryview, generation: int) -> bool:
         header = memoryview(bytearray(SHORT_HEADER))
@@ -225,7 +202,7 @@ class RemoteMover:
             self._remove(digest, str(corrupt))
             return False
         except RemoteError as error:
-            self._failed("read", str(error))
+            self._failed("read", error)
             return False
         self._trouble.worked("read")
         return True
@@ -247,7 +224,7 @@ class RemoteMover:
         try:
             self._store.remove(digest)
         except RemoteError as error:
-            self._failed("write", str(error))
+            self._failed("write", error)
 
     def _make_room(self) -> None:
         while self._capacity is not None and len(self._index) > self._capacity:
@@ -259,7 +236,7 @@ class RemoteMover:
         try:
             self._store.remove(digest)
         except RemoteError as error:
-            self._failed("write", str(error))
+            self._failed("write", error)
             return False
         self._tell("evicted")
         return True
@@ -268,16 +245,5 @@ class RemoteMover:
         while self._capacity is None and len(self._index) > _KNOWN and self._index.victim():
             pass
 
-    def _failed(self, kind: str, reason: str) -> None:
-        self._tell("io_errors")
-        if self._trouble.failed(kind, reason):
-            self._index.distrust()
-
     def _label(self, digest: bytes) -> Label:
         return Label(digest, self._fingerprint, self._arena.block_bytes)
-
-    def _stamp(self) -> int:
-        """The time in nanoseconds, never the same twice, so that recency is an order."""
-        with self._stamps:
-            self._last_stamp = max(time.time_ns(), self._last_stamp + 1)
-            return self._last_stamp

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import threading
 import time
 from collections.abc import Callable
@@ -12,9 +11,9 @@ from xxhash import xxh3_128, xxh3_128_digest
 
 from ..arena import Arena
 from .block_folder import FoundBlock
-from .file_capacity import NoRoomError
 from .file_index import FileIndex
 from .file_io import page_buffer
+from .mover import BlockMover, NoRoomError
 from .slab_file import Record, SlabFile
 from .trouble import Trouble
 
@@ -23,7 +22,7 @@ _PIECE = 1 << 20
 _CLOSE_SECONDS = 1.0
 
 
-class SlabMover:
+class SlabMover(BlockMover):
     """Moves blocks between arena rows and slots of a slab, and knows what is in which slot.
 
     `size` is what a block counts for. The lock guards the map of slots and the records on disk,
@@ -41,19 +40,13 @@ class SlabMover:
         trouble: Trouble,
         tell: Callable[[str], None],
     ) -> None:
-        self.generation = 0
-        self._arena = arena
+        super().__init__(arena=arena, space=space, index=index, trouble=trouble, tell=tell)
         self._slab = slab
-        self._space = space
         self._size = size
-        self._index = index
-        self._trouble = trouble
-        self._tell = tell
         self._lock = threading.Lock()
         self._records: dict[bytes, Record] = {}
         self._writing: set[int] = set()
         self._touched: set[Record] = set()
-        self._last_stamp = 0
         for record in slab.records():
             known = self._records.get(record.digest)
             if known is None or known.stamp < record.stamp:
@@ -61,21 +54,6 @@ class SlabMover:
         # Slots are taken from the end of the list: low numbers first.
         taken = {record.slot for record in self._records.values()}
         self._free = [slot for slot in reversed(range(slab.slots)) if slot not in taken]
-
-    def store(self, digest: bytes, slot: int, generation: int) -> bool:
-        """Write row `slot` under `digest`; True when it is there to be read."""
-        try:
-            landed = self._already_there(digest) or self._write(digest, slot, generation)
-        except NoRoomError as error:
-            self._tell("no_room")
-            self._trouble.failed("write", str(error))
-            return False
-        except OSError as error:
-            self._failed("write", error)
-            return False
-        if landed:
-            self._trouble.worked("write")
-        return landed and generation == self.generation
 
     def load(self, digest: bytes, slot: int, generation: int) -> bool:
         """Fill row `slot` with the block's bytes; False leaves anything in the row."""
@@ -180,8 +158,10 @@ class SlabMover:
 
     # --- parts ---
 
-    def _write(self, digest: bytes, slot: int, generation: int) -> bool:
-        row = self._arena.row(slot)
+    def _keep(self, digest: bytes, row: memoryview, generation: int) -> bool:
+        return self._already_there(digest) or self._write(digest, row, generation)
+
+    def _write(self, digest: bytes, row: memoryview, generation: int) -> bool:
         place = self._take_slot()
         kept = False
         try:
@@ -269,15 +249,3 @@ class SlabMover:
 
     def _found(self, record: Record) -> FoundBlock:
         return FoundBlock(record.digest, self._space, self._size, record.stamp)
-
-    def _failed(self, kind: str, error: OSError) -> None:
-        self._tell("io_errors")
-        name = errno.errorcode.get(error.errno or 0, type(error).__name__)
-        if self._trouble.failed(kind, f"{error.strerror} ({name})"):
-            self._index.distrust()
-
-    def _stamp(self) -> int:
-        """The time in nanoseconds, never the same twice, so that recency is an order."""
-        with self._lock:
-            self._last_stamp = max(time.time_ns(), self._last_stamp + 1)
-            return self._last_stamp
