@@ -1,7 +1,9 @@
 """Hypothesis profiles and markers of this repository; the installed package has none of this."""
 
 import os
+from collections.abc import Iterator
 from functools import cache
+from multiprocessing import forkserver
 
 import pytest
 from hypothesis import settings
@@ -53,6 +55,19 @@ def _why_no_gpu() -> str | None:
     except ModuleNotFoundError:
         return "torch is not installed"
     return None if torch.cuda.is_available() else "torch sees no CUDA device"
+
+
+@pytest.fixture(scope="module")
+def own_fork_server() -> Iterator[None]:
+    """Processes come from a server that has imported what this module's tests need, and no more.
+
+    Else the first test to start one decides: without torch imported every process of the demo takes
+    seconds longer, with it every process of the others is slow to fork.
+    """
+    stop = getattr(forkserver._forkserver, "_stop")  # noqa: B009  # there for tests, and untyped
+    stop()
+    yield
+    stop()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-COMMANDS = ["verify", "prove", "tour", "fuzz", "mutants", "spec", "bench"]
+COMMANDS = ["verify", "prove", "tour", "fuzz", "mutants", "spec", "bench", "demo"]
 
 
 def assert_told(done, *words):

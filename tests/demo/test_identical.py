@@ -10,6 +10,7 @@ import pytest
 
 from .conftest import Demo, Run
 
+pytestmark = pytest.mark.usefixtures("own_fork_server")
 BLOCK = 32_768
 README = Path(__file__).parents[2] / "README.md"
 

@@ -15,6 +15,8 @@ from tierproof.properties.demo.settings import Settings
 
 from .conftest import Demo, Run
 
+pytestmark = pytest.mark.usefixtures("own_fork_server")
+
 
 def assert_told(done: Run, *words: str) -> None:
     assert done.code == 2, done.out + done.err

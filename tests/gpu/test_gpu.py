@@ -22,6 +22,7 @@ from tierproof.impl.device.worker import DeviceWorker
 
 from . import measure
 
+pytestmark = pytest.mark.usefixtures("own_fork_server")
 SCRIPT = Path(__file__).with_name("run.sh")
 
 
