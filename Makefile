@@ -11,13 +11,14 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help verify test coverage coverage-reached lint format spec docs clean
+.PHONY: help verify test coverage coverage-reached core-mutants lint format spec docs clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make verify    prove the table, tour and fuzz the manager (base and kit only, no torch)'
 	@echo 'make test      every test (installs everything, with the pinned torch)'
 	@echo 'make coverage  the same, with branch coverage and what it must reach'
+	@echo 'make core-mutants  break the core by cosmic-ray; survivors are listed'
 	@echo 'make lint      ruff, mypy --strict, import-linter'
 	@echo 'make format    let ruff rewrite what it can'
 	@echo 'make spec      regenerate the pages under docs/'
@@ -46,6 +47,10 @@ coverage-reached:
 	$(BIN)/coverage report --include='model/*' --fail-under=100
 	$(BIN)/coverage report --include='$(CORE_FILES)' --fail-under=100
 	$(BIN)/coverage report --include='impl/*' --fail-under=95
+
+# Hours for the whole core; goes on where it was interrupted. ARGS='claims jobs' names modules.
+core-mutants: $(VENV)/.stamp-mutation
+	$(BIN)/python tests/mutants/core/measure.py $(ARGS)
 
 lint: $(VENV)/.stamp-all
 	$(BIN)/ruff check
@@ -81,6 +86,11 @@ $(VENV)/.stamp-kit: $(BIN)/python $(INPUTS)
 	@echo 'installing tierproof and its kit into $(VENV) ...'
 	$(PIP_INSTALL) -e '.[kit]'
 	@touch $@
+
+$(VENV)/.stamp-mutation: $(BIN)/python $(INPUTS)
+	@echo 'installing tierproof, its kit and cosmic-ray into $(VENV) ...'
+	$(PIP_INSTALL) -e '.[kit,mutation]'
+	@touch $@ $(VENV)/.stamp-kit
 
 $(VENV)/.stamp-docs: $(BIN)/python $(INPUTS)
 	@echo 'installing the site builder into $(VENV) ...'
