@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from statistics import median
-from typing import Any
+from typing import TypeVar
 
 from . import rows
 from .floor import FLOORS, Floor
@@ -16,6 +18,7 @@ from .rounds import MakeSide, Progress
 from .rows import BY_NAME, SPARE
 from .scenarios import (
     Draw,
+    Scenario,
     Times,
     ends_of_steps,
     hits,
@@ -26,7 +29,9 @@ from .scenarios import (
     stores,
     without_free_slots,
 )
-from .side import keys_of
+from .side import Side, keys_of
+
+Stand = TypeVar("Stand")
 
 BY_RESIDENT = (
     "HIT, first time",
@@ -62,99 +67,107 @@ def sizes(most: int) -> list[int]:
 def grow(make: MakeSide, most: int, rounds: int, progress: Progress) -> Growth:
     """Up to `most` resident blocks, and up to 10,000 live requests.
 
+    The sizes stand side by side and take turns, so that a busy neighbour bends no curve.
+
     Raises:
         WrongAnswerError: the manager does not do what is measured.
     """
     counts = sizes(most)
-    steps = len(counts) + len(LIVE)
-    ours: dict[str, list[float]] = {name: [] for name in BY_RESIDENT}
-    floors: dict[str, list[float]] = {name: [] for name in BY_RESIDENT}
-    for done, resident in enumerate(counts):
-        progress(done, steps)
-        times = _still(make, resident, rounds, live=1) | _moving(make, resident, rounds)
-        least = _floors(resident, rounds)
-        for name in BY_RESIDENT:
-            ours[name].append(times[name])
-            floors[name].append(least[name])
-    by_live: dict[str, list[float]] = {name: [] for name in BY_LIVE}
-    for done, live in enumerate(LIVE):
-        progress(len(counts) + done, steps)
-        times = _still(make, LIVE_RESIDENT, rounds, live=live)
-        for name in BY_LIVE:
-            by_live[name].append(times[name])
+    progress(0, 4)
+    still = _still([(resident, 1) for resident in counts], make, rounds)
+    progress(1, 4)
+    moving = _moving(counts, make, rounds)
+    progress(2, 4)
+    floors = _floors(counts, rounds)
+    progress(3, 4)
+    live = _still([(LIVE_RESIDENT, live) for live in LIVE], make, rounds)
+    ours = [first | second for first, second in zip(still, moving, strict=True)]
     return Growth(
-        [_line(name, counts, ours[name], floors[name]) for name in BY_RESIDENT],
-        [_line(name, LIVE, by_live[name]) for name in BY_LIVE],
+        [_line(name, counts, ours, floors) for name in BY_RESIDENT],
+        [_line(name, LIVE, live) for name in BY_LIVE],
     )
 
 
 def _line(
-    name: str, at: Sequence[int], ours: Sequence[float], floor: Sequence[float] | None = None
+    name: str, at: Sequence[int], ours: Sequence[Times], floor: Sequence[Times] | None = None
 ) -> Line:
     return Line(
         row=name.replace(", 1 live request", "").replace(" 1 live request", ""),
         unit=BY_NAME[name].unit,
         at=list(at),
-        ours_ns=[round(seconds * 1e9, 1) for seconds in ours],
-        floor_ns=None if floor is None else [round(seconds * 1e9, 1) for seconds in floor],
+        ours_ns=[round(times[name] * 1e9, 1) for times in ours],
+        floor_ns=None if floor is None else [round(times[name] * 1e9, 1) for times in floor],
     )
 
 
-def _medians(rounds: list[Times]) -> Times:
-    return {name: median(times[name] for times in rounds) for name in rounds[0]}
+def _take_turns(
+    stands: Sequence[Stand], rounds: int, one: Callable[[Stand, int], Times]
+) -> list[Times]:
+    """The median of each row for each stand, after rounds in which every stand has its turn."""
+    gc.collect()
+    found: list[list[Times]] = [[] for _ in stands]
+    for number in range(rounds + 1):
+        for stand, times in zip(stands, found, strict=True):
+            times.append(one(stand, number))
+    return [
+        {name: median(times[name] for times in of_stand[1:]) for name in of_stand[0]}
+        for of_stand in found  # the first round warms up
+    ]
 
 
-def _still(make: MakeSide, resident: int, rounds: int, *, live: int) -> Times:
-    """With so many live requests, each of which has looked up a block."""
-    side = make(resident=resident, spare=SPARE, tiers=2)
+def _still(sized: Sequence[tuple[int, int]], make: MakeSide, rounds: int) -> list[Times]:
+    """So many resident blocks, and so many live requests that have each looked up a block."""
+    with _filled([resident for resident, _ in sized], make) as sides:
+        for side, (resident, live) in zip(sides, sized, strict=True):
+            for number in range(live):
+                keys = keys_of((number % resident,))
+                side.lookups(keys, side.begin(f"lives {number}", keys))
+            side.steps(1)
+        return _take_turns(sides, rounds, _still_round)
+
+
+def _still_round(side: Side, number: int) -> Times:
+    times = _scenarios(_STILL, side, number)
+    times[rows.IDLE_FEW] = side.steps(500) / 500
+    times["work pending? 1 live request"] = side.pending_work(500) / 500
+    return times
+
+
+def _moving(counts: Sequence[int], make: MakeSide, rounds: int) -> list[Times]:
+    with _filled(counts, make) as sides:
+        return _take_turns(sides, rounds, partial(_scenarios, _MOVING))
+
+
+def _scenarios(scenarios: Sequence[Scenario], side: Side, number: int) -> Times:
+    times: Times = {}
+    for place, scenario in enumerate(scenarios):
+        times |= scenario(side, Draw(side.resident, number * 100 + place))
+    return times
+
+
+@contextmanager
+def _filled(counts: Sequence[int], make: MakeSide) -> Iterator[list[Side]]:
+    sides = [make(resident=resident, spare=SPARE, tiers=2) for resident in counts]
     try:
-        side.fill()
-        alive: list[Any] = []
-        for number in range(live):
-            keys = keys_of((number % resident,))
-            alive.append(side.begin(f"lives {number}", keys))
-            side.lookups(keys, alive[-1])
-        side.steps(1)
-        gc.collect()
-        found = []
-        for number in range(rounds):
-            times: Times = {}
-            for place, scenario in enumerate(_STILL):
-                times |= scenario(side, Draw(resident, number * 100 + place))
-            times[rows.IDLE_FEW] = side.steps(500) / 500
-            times["work pending? 1 live request"] = side.pending_work(500) / 500
-            found.append(times)
-        side.settle(*alive)
+        for side in sides:
+            side.fill()
+        yield sides
     finally:
-        side.close()
-    return _medians(found)
+        for side in sides:
+            side.close()
 
 
-def _moving(make: MakeSide, resident: int, rounds: int) -> Times:
-    side = make(resident=resident, spare=SPARE, tiers=2)
-    try:
-        side.fill()
-        gc.collect()
-        found = []
-        for number in range(rounds):
-            times: Times = {}
-            for place, scenario in enumerate(_MOVING):
-                times |= scenario(side, Draw(resident, number * 100 + place))
-            found.append(times)
-    finally:
-        side.close()
-    return _medians(found)
+def _floors(counts: Sequence[int], rounds: int) -> list[Times]:
+    return _take_turns(
+        [Floor(resident=resident, tiers=2) for resident in counts], rounds, _floor_round
+    )
 
 
-def _floors(resident: int, rounds: int) -> Times:
-    floor = Floor(resident=resident, tiers=2)
-    found = []
-    for number in range(rounds):
-        times: Times = {}
-        for place, least in enumerate(FLOORS):
-            times |= least(floor, Draw(resident, number * 100 + place))
-        found.append(times)
-    return _medians(found)
+def _floor_round(floor: Floor, number: int) -> Times:
+    times: Times = {}
+    for place, least in enumerate(FLOORS):
+        times |= least(floor, Draw(len(floor.blocks), number * 100 + place))
+    return times
 
 
 def memory(resident: int, make_ours: MakeSide, make_stock: MakeSide | None) -> Memory:
