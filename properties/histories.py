@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ..model.operations import (
@@ -24,10 +23,7 @@ from .driver import Driver, Factory
 from .found import Found
 from .lockstep import Divergence, Lockstep
 from .moves import Menu, moves
-from .tour import never
-
-ENOUGH = 30
-"""Findings after which a manager is left: one this broken will not get better."""
+from .tour import PATIENT, Patience
 
 
 def a_setting(rng: random.Random) -> Setting:
@@ -118,8 +114,7 @@ def many(
     count: int,
     seed: int = 0,
     steps: int = 60,
-    enough: int = ENOUGH,
-    over: Callable[[], bool] = never,
+    patience: Patience = PATIENT,
 ) -> HistoriesResult:
     """Drive a manager, of whatever calls it has, through random histories; seed for seed the same.
 
@@ -128,14 +123,13 @@ def many(
         count: how many histories.
         seed: the first history's; each next one has the next number.
         steps: operations of a history, unless the manager diverges before.
-        enough: divergences after which the manager is left.
-        over: says that time is over; asked before each history.
+        patience: how long the manager is led on.
     """
     result = HistoriesResult()
     began = time.perf_counter()
-    can = Driver(factory, Setting()).can
+    can, wrong = Driver(factory, Setting()).can, 0
     for number in range(seed, seed + count):
-        if over() or len(result.divergences) >= enough:
+        if patience.over() or wrong >= patience.enough:
             break
         rng = random.Random(number)
         setting, menu = a_setting(rng), a_menu(rng)
@@ -155,7 +149,10 @@ def many(
             for _ in range(steps):
                 lockstep.do(draw(rng, lockstep.state, menu))
         except Divergence as divergence:
-            result.divergences.append(Found(setting, divergence, "runs"))
+            counts = patience.counts(divergence.contract)
+            wrong += counts
+            if counts or len(result.divergences) < 2 * patience.enough:
+                result.divergences.append(Found(setting, divergence, "runs"))
         result.histories += 1
         result.operations += len(lockstep.history)
     result.seconds = time.perf_counter() - began

@@ -31,6 +31,31 @@ ENOUGH = 60
 """Divergences after which a room is left: a manager this broken will not get better."""
 
 
+def never() -> bool:
+    """There is all the time that it takes."""
+    return False
+
+
+def every(contract: str) -> bool:
+    """Every contract counts."""
+    return True
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a manager is led on: until it has diverged `enough`, or time is `over`.
+
+    `counts` says of which contracts: who does not claim one diverges where that is natural.
+    """
+
+    enough: int = ENOUGH
+    over: Callable[[], bool] = never
+    counts: Callable[[str], bool] = every
+
+
+PATIENT = Patience()
+
+
 @dataclass
 class TourResult:
     """What the tour saw. `cases` are (state, operation) pairs, each driven on the manager."""
@@ -144,8 +169,8 @@ def _said(message: tuple[Any, ...], focus: str) -> tuple[str, bool, int]:
 class _Walk:
     """One room, explored breadth-first on model and manager at once."""
 
-    def __init__(self, factory: Factory, room: Room, enough: int, over: Callable[[], bool]) -> None:
-        self.factory, self.room, self.enough, self.over = factory, room, enough, over
+    def __init__(self, factory: Factory, room: Room, patience: Patience) -> None:
+        self.factory, self.room, self.patience = factory, room, patience
         self.result = TourResult()
         self.known: set[Hashable] = set()
         self.queue: deque[Saved] = deque()
@@ -166,8 +191,10 @@ class _Walk:
             try:
                 self.result.rules.update(self.lockstep.do(op).rules)
             except Divergence as divergence:
-                self.result.divergences.append(Found(self.room.setting, divergence, "tour"))
-                self.wrong += 1
+                counts = self.patience.counts(divergence.contract)
+                self.wrong += counts
+                if counts or len(self.result.divergences) < 2 * self.patience.enough:
+                    self.result.divergences.append(Found(self.room.setting, divergence, "tour"))
                 return False
         return True
 
@@ -190,8 +217,8 @@ class _Walk:
         if self.go(self.room.start):
             self.known.add(self.here()[0])
             self.queue.append(self.lockstep.save())
-        while self.queue and self.wrong < self.enough:
-            if self.over():
+        while self.queue and self.wrong < self.patience.enough:
+            if self.patience.over():
                 self.result.cut.append(self.room.name)
                 break
             self._try_all(self.queue.popleft())
@@ -214,7 +241,7 @@ class _Walk:
             self.cases += 1
             if not self.go(scene):
                 there = ("diverged", None)
-                if self.wrong >= self.enough:
+                if self.wrong >= self.patience.enough:
                     break
                 continue
             there = self.here()
@@ -223,29 +250,21 @@ class _Walk:
                 self.queue.append(self.lockstep.save())
 
 
-def never() -> bool:
-    """There is all the time that it takes."""
-    return False
-
-
-def walk(
-    factory: Factory, room: Room, *, enough: int = ENOUGH, over: Callable[[], bool] = never
-) -> TourResult:
+def walk(factory: Factory, room: Room, *, enough: int = ENOUGH) -> TourResult:
     """Walk through one room, in this process, until the manager has diverged often enough."""
-    return _Walk(factory, room, enough, over).run()
+    return _Walk(factory, room, Patience(enough)).run()
 
 
 def _walk(room: Room) -> TourResult:
     """Walk through one room; in a process of its own, with the factory that it was born with."""
-    assert _factory is not None
-    return walk(_factory, room, enough=_enough, over=_over)
+    assert _walking is not None
+    factory, patience = _walking
+    return _Walk(factory, room, patience).run()
 
 
-_factory: Factory | None = None
-_enough = ENOUGH
-_over: Callable[[], bool] = never
-"""The factory whose managers are walked, and when to stop. Factories do not travel between
-processes, so a process that walks is forked when these are set."""
+_walking: tuple[Factory, Patience] | None = None
+"""The factory whose managers are walked, and for how long. Factories do not travel between
+processes, so a process that walks is forked when this is set."""
 
 
 def tour(
@@ -255,8 +274,7 @@ def tour(
     progress: Progress | None = None,
     stop_at_first: bool = False,
     processes: int | None = None,
-    enough: int = ENOUGH,
-    over: Callable[[], bool] = never,
+    patience: Patience = PATIENT,
 ) -> TourResult:
     """Walk a manager through every room.
 
@@ -266,15 +284,14 @@ def tour(
         progress: called with (rooms walked, rooms) after each.
         stop_at_first: leave when a manager has diverged in a room.
         processes: how many to share the rooms among; None: one for each processor.
-        enough: divergences after which a room is left.
-        over: says that time is over; asked often, in each of the processes.
+        patience: how long the manager is led on in each room.
     """
-    global _factory, _enough, _over
+    global _walking
     began = time.perf_counter()
     count = min(processes or len(os.sched_getaffinity(0)), len(rooms))
     # those with the most to try first, so that the processes end together
     order = sorted(rooms, key=lambda room: -room.weight)
-    _factory, _enough, _over = factory, enough, over
+    _walking = (factory, patience)
     result = TourResult()
     try:
         if count <= 1:
@@ -285,7 +302,7 @@ def tour(
                 _collect(result, walks, progress, len(order), stop_at_first)
                 pool.shutdown(cancel_futures=True)
     finally:
-        _factory, _enough, _over = None, ENOUGH, never
+        _walking = None
     names = [room.name for room in rooms]
     result.rooms = dict(sorted(result.rooms.items(), key=lambda r: names.index(r[0])))
     result.seconds = time.perf_counter() - began

@@ -20,12 +20,12 @@ from .counterexamples import SEARCH_SECONDS, Counterexample, gather
 from .found import Found
 from .generated_tests import write_tests
 from .histories import many
-from .managers import Chosen, UsageError
+from .managers import Chosen
 from .real_tiers import with_files
 from .report import Report, Result
 from .rooms import ROOMS, Room
 from .tiers_under_test import ChosenTier, check_tier
-from .tour import ENOUGH, tour
+from .tour import ENOUGH, Patience, tour
 
 METHODS = (TOUR, RUNS)
 """How a manager is driven. The proof speaks of the table, whoever's manager is under test."""
@@ -87,7 +87,7 @@ class ManagerTrial:
         self._enough = enough
         self._folder = folder
         self._held: set[str] = set()
-        self._undrivable: UsageError | None = None
+        self._failed: Exception | None = None
 
     def result(self, contract: str, method: str) -> Result:
         """The verdict of a method on a contract.
@@ -95,15 +95,15 @@ class ManagerTrial:
         Raises:
             UsageError: the manager cannot be driven.
         """
-        if self._undrivable is not None:
-            raise self._undrivable
+        if self._failed is not None:
+            raise self._failed
         if method not in self._held:
             self._held.add(method)
             try:
                 found = self._tour() if method == TOUR else self._runs()
                 self._shorten(method, found)
-            except UsageError as mistake:
-                self._undrivable = mistake
+            except Exception as error:
+                self._failed = error
                 raise
         result = self.report.of(contract, method)
         assert result is not None, f"{method} says nothing of {contract}"
@@ -119,9 +119,14 @@ class ManagerTrial:
         broken = any(r.method == method and r.verdict == "violated" for r in self.report.results)
         return method == TOUR and len(self._rooms) == len(ROOMS) and not broken
 
+    def _counts(self, contract: str) -> bool:
+        """Is it news that this contract is broken?"""
+        return contract in self._chosen.claims and contract not in self._chosen.known_gaps
+
     def _tour(self) -> list[Found]:
         with driving(self._chosen), self._budget.part(TOUR_SHARE) as over:
-            toured = tour(self._chosen.factory, rooms=self._rooms, enough=self._enough, over=over)
+            patience = Patience(self._enough, over, self._counts)
+            toured = tour(self._chosen.factory, rooms=self._rooms, patience=patience)
         whole, left = len(self._rooms), len(toured.cut)
         counts = {
             "cases": toured.cases,
@@ -148,7 +153,8 @@ class ManagerTrial:
     def _runs(self) -> list[Found]:
         factory, seed = self._chosen.factory, self._seed
         with driving(self._chosen), self._budget.part(RUNS_SHARE) as over:
-            drawn = many(factory, count=self._histories, seed=seed, enough=self._enough, over=over)
+            patience = Patience(self._enough, over, self._counts)
+            drawn = many(factory, count=self._histories, seed=seed, patience=patience)
             real = with_files(factory, operations=0 if over() else FILES, seed=seed)
         alone = drawn.seconds
         drawn.divergences += real.divergences

@@ -1,0 +1,129 @@
+"""A trial keeps to its budget, by a clock that counts how often it is asked."""
+
+from itertools import count
+
+import pytest
+
+from tierproof.properties import checks
+from tierproof.properties import trial as trial_module
+from tierproof.properties.budget import SECONDS, Budget
+from tierproof.properties.contracts import RUNS, TOUR
+from tierproof.properties.managers import resolve
+from tierproof.properties.rooms import ROOMS
+from tierproof.properties.tiers_under_test import chosen_tier
+from tierproof.properties.tour import tour
+from tierproof.properties.trial import ManagerTrial, TierTrial
+
+PROMISES = [room for room in ROOMS if room.name == "promises"]
+JOBS = [room for room in ROOMS if room.name == "jobs"]
+
+
+@pytest.fixture(autouse=True)
+def _less_to_do(monkeypatch):
+    monkeypatch.setattr(trial_module, "FILES", 20)
+    monkeypatch.setattr(checks, "ASKINGS", 5)
+
+
+def asked(seconds):
+    """A budget whose clock goes on by one second whenever it is asked."""
+    return Budget(seconds, clock=count().__next__)
+
+
+def test_a_budget_counts_what_is_spent_in_its_parts_only():
+    now = [0.0]
+    budget = Budget(10, clock=lambda: now[0])
+    with budget.part(0.5) as over:
+        now[0] = 4.0
+        assert not over()
+        now[0] = 5.0
+        assert over()
+    now[0] = 100.0  # between two parts
+    assert budget.left == 5.0
+    with budget.part():
+        now[0] = 200.0
+    assert budget.left == 0.0
+
+
+def test_a_budget_is_a_minute_unless_something_else_is_said():
+    assert Budget().seconds == SECONDS == 60.0
+
+
+def test_a_tour_ends_with_its_share_and_does_not_call_kept_what_it_did_not_finish():
+    trial = ManagerTrial(resolve(), budget=asked(20), rooms=PROMISES, histories=0)
+    result = trial.result("L1-answer-true", TOUR)
+    assert result.verdict == "skipped"
+    assert "1 of the tour's 1 rooms were not finished" in result.says
+    assert "--tierproof-budget" in result.says
+    assert trial._budget.spent <= 20
+    assert result.counts["rooms"] == 0
+
+
+def test_a_fault_that_was_found_in_time_is_told_though_the_tour_was_cut_off():
+    trial = ManagerTrial(
+        resolve("retry_on_promotion"), budget=asked(6), rooms=PROMISES, histories=0
+    )
+    assert trial.result("L1-answer-true", TOUR).verdict == "violated"
+    assert trial.counterexample("L1-answer-true") is not None
+    assert trial.result("L5-tiers-asked", TOUR).verdict == "skipped"
+
+
+def test_random_histories_end_with_their_share():
+    trial = ManagerTrial(resolve(), budget=asked(40), rooms=(), histories=1_000_000)
+    result = trial.result("L1-answer-true", RUNS)
+    assert result.verdict in ("holds", "not_reached")
+    assert 0 < result.counts["examples"] < 40
+    assert trial._budget.spent <= 41
+
+
+def test_without_any_history_nothing_is_called_kept():
+    trial = ManagerTrial(resolve(), rooms=(), histories=0)
+    assert trial.result("L1-answer-true", RUNS).verdict == "skipped"
+    assert trial.result("L1-answer-true", TOUR).verdict == "skipped"
+
+
+def test_a_tour_of_all_contracts_is_walked_once(monkeypatch):
+    walked = []
+
+    def counted(*arguments, **named):
+        walked.append(1)
+        return tour(*arguments, **named)
+
+    monkeypatch.setattr(trial_module, "tour", counted)
+    trial = ManagerTrial(resolve(), rooms=JOBS, histories=0)
+    for contract in ("L1-answer-true", "L3-until-read", "D1-bytes"):
+        trial.result(contract, TOUR)
+    assert walked == [1]
+
+
+def test_a_fault_of_ours_is_raised_for_every_test_and_not_only_the_first(monkeypatch):
+    def broken(*arguments, **named):
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(trial_module, "tour", broken)
+    trial = ManagerTrial(resolve(), rooms=PROMISES)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="a fault of ours"):
+            trial.result("L1-answer-true", TOUR)
+
+
+def test_the_same_seed_gives_the_same_histories_and_another_one_others():
+    def operations(seed):
+        trial = ManagerTrial(resolve(), rooms=(), histories=3, seed=seed)
+        trial.result("L1-answer-true", RUNS)
+        return trial.report.lines[-1].partition(" operations")[0]
+
+    assert operations(5) == operations(5)
+    assert operations(5) != operations(50)
+
+
+def test_a_tier_is_not_checked_when_its_time_is_over():
+    with chosen_tier("memory") as chosen:
+        trial = TierTrial(chosen, budget=asked(5))
+        verdicts = [trial.result(c).verdict for c in ("T1-nonblocking", "T6-own-arguments")]
+        again = [trial.result(c).verdict for c in ("T1-nonblocking", "T6-own-arguments")]
+    assert verdicts == again == ["holds", "holds"]
+    with chosen_tier("memory") as chosen:
+        trial = TierTrial(chosen, budget=asked(1))
+        result = trial.result("T1-nonblocking")
+    assert result.verdict == "skipped"
+    assert "no time was left in the budget of 1 s" in result.says
