@@ -25,7 +25,7 @@ from .terminal import Terminal
 from .vllm_cache import checked, is_cached
 
 RESIDENT = (10_000, 1_000_000)
-MEMORY_AT = (10_000, 100_000)
+MEMORY_AT = (10_000, 100_000, 1_000_000)
 GROWTH_ROUNDS = 5
 MOST_RESIDENT = 10_000_000
 
