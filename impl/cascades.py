@@ -40,6 +40,7 @@ class Cascades:
         self._primary = primary
         self._step = step
         self._reoffers = config.reoffers
+        self._pause = config.reoffer_pause
         self._overdue_after = config.pending_deadline
         self._slow_after = config.backpressure_seconds
         self._totals = totals
@@ -127,20 +128,23 @@ class Cascades:
         return self._step.now - oldest.since >= self._overdue_after
 
     def _ease(self, secondary: Secondary) -> None:
-        """Pressure that no report can end any more is over once the tier is idle."""
+        """Pressure that no report can end any more is over when an idle tier has had a pause."""
         if not secondary.sends:
             secondary.slow = False
-            if secondary.pressed_in_step < self._step.number:
+            rested = self._step.now - secondary.pressed_at >= self._pause
+            if rested and secondary.pressed_in_step < self._step.number:
                 secondary.pressed = False
 
     def _startable(self, secondary: Secondary) -> list[tuple[Block, Owed]]:
         """The due cascades that start now, oldest first, their slots pinned."""
         starting: list[tuple[Block, Owed]] = []
+        step = self._step
         turns = self._turns_left(secondary)
         for block, owed in self._with_berth(secondary):
             if len(starting) >= turns:
                 break
-            if owed.not_in_step < self._step.number and block.key not in secondary.cascading:
+            ready = owed.not_in_step < step.number and owed.not_before <= step.now
+            if ready and block.key not in secondary.cascading:
                 self._primary.pin_to_send((block,))
                 starting.append((block, owed))
         return starting
@@ -166,6 +170,7 @@ class Cascades:
     ) -> int | None:
         """Send blocks for a peer's request; None when nothing was sent: the share of cascades does
         not allow it, a store of the tier is overdue, or the tier would not take it."""
+        self._step.date()
         primary = self._primary
         new = sum(block not in primary.sending for block in blocks)
         if new > primary.berths_left() or len(blocks) > self._turns_left(secondary):
@@ -213,6 +218,7 @@ class Cascades:
         if keys:
             job.secondary.pressed = True
             job.secondary.pressed_in_step = self._step.number
+            job.secondary.pressed_at = self._step.now
             job.secondary.totals.refused += len(keys)
             self._fail(job, keys, refused=True)
 
@@ -227,6 +233,8 @@ class Cascades:
                 owed.order = next(self._ages)
                 if refused:
                     owed.not_in_step = self._step.number
+                else:
+                    owed.not_before = self._step.now + self._pause
                 if owed.attempts > self._reoffers:
                     self._totals.cascades_given_up += 1
                 else:
@@ -292,6 +300,12 @@ class Cascades:
             secondary.pressed = secondary.slow = False
             for job in secondary.sends.values():
                 job.stale = True
+
+    def close(self) -> None:
+        """The tiers are about to be stopped: nothing is due or parked, and nothing is offered any
+        more, also by stores that end later."""
+        self.forget_blocks()
+        self._secondaries = ()
 
     def bar(self, secondary: Secondary) -> None:
         """The tier is cleared: no store in flight may bring its key back."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .config import ManagerConfig
-from .requests import Request, Requests
+from .requests import Request
 from .secondary import Secondary
 from .tiers.base import Claim, Key
+from .undecided import Undecided
 from .vocabulary import MissReason
 
 PRESENT, UNDECIDED = Claim.PRESENT, Claim.UNDECIDED
@@ -17,19 +18,21 @@ NOT_THERE = MissReason.ABSENT
 class Claims:
     """Asks the tiers in order, each at most once a lookup and none after the first that has it."""
 
-    def __init__(self, requests: Requests, config: ManagerConfig) -> None:
-        self._requests = requests
+    def __init__(self, undecided: Undecided, config: ManagerConfig) -> None:
+        self._undecided = undecided
         self._probe_deadline = config.probe_deadline
         self.observer: Callable[[Secondary, Key, Request, Claim | None], None] | None = None
         """Told of every answer when lookups are counted."""
 
-    def ask(self, key: Key, request: Request, now: float) -> Secondary | MissReason | None:
+    def ask(self, key: Key, request: Request) -> Secondary | MissReason | None:
         """The tier that has the block; else why none has; None when one has not decided."""
         undecided = raised = retracted = False
         timed_out = request.timed_out.get(key, 0) if request.timed_out else 0
         for secondary in request.secondaries:
             if key in secondary.retracted:
                 retracted = True
+                if request.probes:
+                    self._undecided.decided(request, key, secondary)
                 continue
             if timed_out & secondary.bit:
                 continue
@@ -37,13 +40,13 @@ class Claims:
             if self.observer is not None:
                 self.observer(secondary, key, request, claim)
             if claim is UNDECIDED:
-                if self._times_out(key, request, secondary, now):
+                if self._undecided.times_out(request, key, secondary):
                     timed_out |= secondary.bit
                 else:
                     undecided = True
                 continue
             if request.probes:
-                self._requests.settle_probe(request, key, secondary)
+                self._undecided.decided(request, key, secondary)
             if claim is PRESENT:
                 return secondary
             if claim is None:
@@ -57,7 +60,7 @@ class Claims:
         return MissReason.FAILED if retracted else NOT_THERE
 
     def locate(
-        self, keys: Sequence[Key], request: Request, now: float
+        self, keys: Sequence[Key], request: Request
     ) -> dict[Key, Secondary | MissReason | None]:
         """As `ask` for each key, each tier asked once for all that are still open."""
         undecided, raised, timed_out = set[Key](), set[Key](), set[Key]()
@@ -70,6 +73,8 @@ class Claims:
                     continue
                 if key in secondary.retracted:
                     retracted.add(key)
+                    if request.probes:
+                        self._undecided.decided(request, key, secondary)
                 elif request.timed_out.get(key, 0) & secondary.bit:
                     timed_out.add(key)
                 else:
@@ -80,11 +85,11 @@ class Claims:
                 if self.observer is not None:
                     self.observer(secondary, key, request, claim)
                 if claim is UNDECIDED:
-                    late = self._times_out(key, request, secondary, now)
+                    late = self._undecided.times_out(request, key, secondary)
                     (timed_out if late else undecided).add(key)
                     continue
                 if request.probes:
-                    self._requests.settle_probe(request, key, secondary)
+                    self._undecided.decided(request, key, secondary)
                 if claim is PRESENT:
                     found[key] = secondary
                 elif claim is None:
@@ -103,14 +108,6 @@ class Claims:
                     else NOT_THERE
                 )
         return found
-
-    def _times_out(self, key: Key, request: Request, secondary: Secondary, now: float) -> bool:
-        since = self._requests.undecided_since(request, key, secondary, now)
-        if self._probe_deadline is None or now - since < self._probe_deadline:
-            return False
-        self._requests.settle_probe(request, key, secondary)
-        request.timed_out[key] = request.timed_out.get(key, 0) | secondary.bit
-        return True
 
     def explain(
         self, key: Key, request: Request, now: float, words: dict[str, str]
@@ -137,7 +134,9 @@ class Claims:
         claim = secondary.claim(key, request.info)
         if claim is None:
             return "raised"
-        since = request.probes.get(key, {}).get(secondary, now)
+        since = request.probes.get(key, {}).get(secondary)
+        if since is None:
+            since = now - request.spent.get((key, secondary), 0.0)
         deadline = self._probe_deadline
         if claim is UNDECIDED and deadline is not None and now - since >= deadline:
             return "timed out"

@@ -34,6 +34,9 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Seconds that a tier may stay undecided about a key for a request."""
     reoffers: int = 3
     """How often a refused or failed cascade is offered again."""
+    reoffer_pause: float = 1.0
+    """Seconds until a cascade that failed is offered again, and until an idle tier that refused one
+    is offered anything due: one bad moment must not use up all offers."""
     eviction: Literal["lru", "arc"] = "lru"
     """How a victim is chosen among the evictable blocks."""
     events: bool = True
@@ -62,6 +65,10 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if type(self.reoffers) is not int or self.reoffers < 0:
             raise ConfigError(
                 f"reoffers must be a whole number of at least 0, not {self.reoffers!r}"
+            )
+        if not _is_number(self.reoffer_pause) or self.reoffer_pause < 0:
+            raise ConfigError(
+                f"reoffer_pause must be a number of seconds, 0 for none, not {self.reoffer_pause!r}"
             )
         if self.eviction not in ("lru", "arc"):
             raise ConfigError(f"eviction must be 'lru' or 'arc', not {self.eviction!r}")

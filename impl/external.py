@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from .arguments import distinct
 from .blocks import Block
 from .cascades import Cascades
 from .errors import ContractViolation
@@ -45,11 +46,12 @@ class ExternalRequests:
         """As the manager's `lookup`; may start a promotion.
 
         Raises:
-            ContractViolation: the handle is not a live one.
+            ContractViolation: the handle is not a live one of this tier's.
         """
+        self._check(request)
         return self._manager.lookup(key, request)
 
-    def send(self, keys: Sequence[Key], request: Request) -> int | None:
+    def send(self, keys: Iterable[Key], request: Request) -> int | None:
         """Pin the blocks and hand them to the serving tier as one store job.
 
         Returns:
@@ -60,14 +62,8 @@ class ExternalRequests:
             ContractViolation: a key is not RESIDENT or named twice, or the handle is not a live
                 one of this tier's.
         """
-        self._requests.check(request)
-        if request.excluded is not self._serving:
-            raise ContractViolation(
-                f"{request!r} was not announced by tier {self._serving.name!r}; send under the "
-                "request that on_new_request of this handle returned"
-            )
-        if len(set(keys)) < len(keys):
-            raise ContractViolation("a block is named twice in one call; name each once")
+        self._check(request)
+        keys = distinct(keys)
         if not keys:  # a job without blocks would be reported for nothing
             return None
         return self._cascades.send_external(self._serving, self._resident(keys), request)
@@ -76,6 +72,16 @@ class ExternalRequests:
         """The peer's request has ended; what it was promised is released.
 
         Raises:
-            ContractViolation: the handle is not a live one.
+            ContractViolation: the handle is not a live one of this tier's.
         """
+        self._check(request)
         self._manager.on_request_finished(request)
+
+    def _check(self, request: Request) -> None:
+        """Only requests of this handle: another's lookups would ask the serving tier itself."""
+        self._requests.check(request)
+        if request.excluded is not self._serving:
+            raise ContractViolation(
+                f"{request!r} was not announced by tier {self._serving.name!r}; use the request "
+                "that on_new_request of this handle returned"
+            )

@@ -6,6 +6,7 @@ that nothing that happens here later reaches a running transfer.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .blocks import Block
@@ -63,7 +64,7 @@ class Read:
 class Owed:
     """A cascade that is to be offered again, or could not start yet."""
 
-    __slots__ = ("attempts", "not_in_step", "order", "request")
+    __slots__ = ("attempts", "not_before", "not_in_step", "order", "request")
 
     def __init__(self, request: Request | None, order: int) -> None:
         self.request = request
@@ -71,6 +72,8 @@ class Owed:
         """Offers refused or failed so far."""
         self.not_in_step = -1
         """The step in which it was refused: a tier under pressure is not asked twice in a step."""
+        self.not_before = -math.inf
+        """The time before which it is not offered: one that failed rests for a while."""
         self.order = order
         """Age: lower is older."""
 

@@ -12,6 +12,7 @@ from .secondary import Secondary
 from .step import Step
 from .tiers.base import Key
 from .transfers import Transfers
+from .undecided import Undecided
 from .vocabulary import LookupResult, MissReason, Phase
 
 HIT, HIT_PENDING = LookupResult.HIT, LookupResult.HIT_PENDING
@@ -29,6 +30,7 @@ class Lookups:
         transfers: Transfers,
         cascades: Cascades,
         claims: Claims,
+        undecided: Undecided,
         step: Step,
     ) -> None:
         self._primary = primary
@@ -36,6 +38,7 @@ class Lookups:
         self._transfers = transfers
         self._cascades = cascades
         self._claims = claims
+        self._undecided = undecided
         self._step = step
         self.held = False
         """Whether promotions wait for the flush of a reset."""
@@ -58,7 +61,7 @@ class Lookups:
         if not primary.free or primary.permits_used >= primary.permits:
             # An eviction may have to be decided: first hear what has ended.
             self._transfers.absorb()
-        verdict = self._claims.ask(key, request, self._step.now)
+        verdict = self._claims.ask(key, request)
         if verdict is None:
             return RETRY
         if isinstance(verdict, Secondary):
@@ -89,7 +92,7 @@ class Lookups:
             held.members.add(promise)
         else:
             block.promise = SharedHitPromise(epoch, held, promise)
-        self._requests.settle_probes(request, block.key)
+        self._undecided.settle(request, block.key)
 
     def explain(
         self, key: Key, request: Request, secondaries: tuple[Secondary, ...]

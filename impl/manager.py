@@ -14,11 +14,11 @@ from typing import Literal
 
 from prometheus_client.registry import CollectorRegistry
 
-from . import closing
 from .arena import Arena
+from .arguments import distinct, listed
 from .blocks import HitPromise
+from .closing import Closing
 from .config import ManagerConfig
-from .errors import ContractViolation, TierProofError
 from .events import Event
 from .exporter import stats
 from .external import ExternalRequests
@@ -35,7 +35,7 @@ from .vocabulary import LookupResult, Phase
 HIT, RESIDENT = LookupResult.HIT, Phase.RESIDENT
 
 
-class TieredOffloadingManager(LoadPlanning):
+class TieredOffloadingManager(LoadPlanning, Closing):
     """Answers which KV-cache blocks are where, and moves them between memory and slower tiers.
 
     The caller holds `lock` around every call but `shutdown`. A step is lookups and loads first,
@@ -77,6 +77,7 @@ class TieredOffloadingManager(LoadPlanning):
         self._step = parts.step
         self._events = parts.events
         self._primary = parts.primary
+        self._undecided = parts.undecided
         self._requests = parts.requests
         self._cascades = parts.cascades
         self._transfers = parts.transfers
@@ -87,7 +88,6 @@ class TieredOffloadingManager(LoadPlanning):
         self._exporter = parts.exporter
         answering = parts.lookups if parts.counted is None else parts.counted
         self._decide, self._share = answering.decide, answering.share
-        self._closed = False
         # A subclass that overrides `lookup` alone means it for every key.
         self._lookup_is_ours = type(self).lookup is TieredOffloadingManager.lookup
 
@@ -110,9 +110,13 @@ class TieredOffloadingManager(LoadPlanning):
     def on_request_finished(self, request: Request) -> None:
         """The request has finished or was aborted: what it was promised is released at once.
 
+        After `shutdown`, which ends every request, this does nothing.
+
         Raises:
             ContractViolation: the handle is not a live one.
         """
+        if self._closed:
+            return
         self._requests.check(request)
         self._requests.finish(request)
         if self._counted is not None:
@@ -148,9 +152,11 @@ class TieredOffloadingManager(LoadPlanning):
 
         Raises:
             ContractViolation: the handle is not a live one.
+            TypeError: a key cannot be hashed; nothing was looked up.
         """
         if not self._lookup_is_ours:
             return [self.lookup(key, request) for key in keys]
+        keys = listed(keys)  # what is no key is refused before the first promotion is begun
         promise = self._renew(request)
         epoch, find = self._primary.epoch, self._primary.blocks.get
         resident, hit = RESIDENT, HIT
@@ -193,14 +199,14 @@ class TieredOffloadingManager(LoadPlanning):
 
     # -- loads and stores -------------------------------------------------------------------------
 
-    def prepare_load(self, keys: Sequence[Key], request: Request) -> LoadOperation:
+    def prepare_load(self, keys: Iterable[Key], request: Request) -> LoadOperation:
         """Pin the blocks for a copy to the GPU.
 
         Raises:
             ContractViolation: a key is not RESIDENT or named twice, or the handle is not live.
         """
         self._requests.check(request)
-        _distinct(keys)
+        keys = distinct(keys)
         self._begin_step()
         return self._transfers.begin_read(keys, request)
 
@@ -211,8 +217,10 @@ class TieredOffloadingManager(LoadPlanning):
             ContractViolation: the operation is unknown or already complete.
         """
         self._transfers.end_read(operation)
+        if self._stopped:
+            self._release()
 
-    def prepare_store(self, keys: Sequence[Key], request: Request) -> StoreOperation | None:
+    def prepare_store(self, keys: Iterable[Key], request: Request) -> StoreOperation | None:
         """Slots for the longest head of the offer that fits, evicting as needed.
 
         Returns:
@@ -222,7 +230,7 @@ class TieredOffloadingManager(LoadPlanning):
             ContractViolation: a key is named twice, or the handle is not a live one.
         """
         self._requests.check(request)
-        _distinct(keys)
+        keys = distinct(keys)
         self._begin_step()
         self._primary.end_hit_promises()
         return self._stores.offer(keys, request)
@@ -234,15 +242,17 @@ class TieredOffloadingManager(LoadPlanning):
             ContractViolation: the operation is unknown or already complete.
         """
         self._transfers.end_write(operation, ok=ok)
+        if self._stopped:
+            self._release()
 
-    def touch(self, keys: Collection[Key], request: Request) -> None:
+    def touch(self, keys: Iterable[Key], request: Request) -> None:
         """The request uses these keys, head first; it counts once however often it is said.
 
         Raises:
             ContractViolation: the handle is not a live one.
         """
         self._requests.check(request)
-        self._requests.touch(keys, request)
+        self._requests.touch(listed(keys), request)
 
     def withdraw(self, keys: Iterable[Key], request: Request) -> None:
         """The request's hit does not read these keys: its promises on them end.
@@ -251,11 +261,11 @@ class TieredOffloadingManager(LoadPlanning):
             ContractViolation: the handle is not a live one.
         """
         self._requests.check(request)
-        self._requests.withdraw(keys, request)
+        self._requests.withdraw(listed(keys), request)
 
     # -- steps ------------------------------------------------------------------------------------
 
-    def on_schedule_end(self, newly_scheduled: Collection[Request] = ()) -> None:
+    def on_schedule_end(self, newly_scheduled: Iterable[Request] = ()) -> None:
         """The step ends: promotions are submitted, promises of it end, ends are told.
 
         Args:
@@ -264,6 +274,7 @@ class TieredOffloadingManager(LoadPlanning):
         Raises:
             ContractViolation: one of the handles is not a live one.
         """
+        newly_scheduled = tuple(newly_scheduled)
         for request in newly_scheduled:
             self._requests.check(request)
         self._begin_step()
@@ -274,15 +285,15 @@ class TieredOffloadingManager(LoadPlanning):
                 self._counted.close(request)
         self._cascades.offer_due()
         self._primary.end_hit_promises()
-        self._requests.tell_ends()
         self._step.end()
+        # Last, when the step is over: a tier that calls the manager from there begins the next.
+        self._requests.tell_ends()
 
     def _begin_step(self) -> None:
         """The first call of a step: one look at the clock, and what has happened meanwhile."""
         if self._step.begun:
             return
-        if self._closed:
-            raise ContractViolation("the manager is shut down; build a new one")
+        self._requests.check_open()
         self._step.begin()
         self._transfers.absorb()
         self._transfers.expire()
@@ -291,10 +302,10 @@ class TieredOffloadingManager(LoadPlanning):
     def has_pending_work(self) -> bool:
         """Whether something is still to happen: only when not may the steps stop."""
         requests = self._requests
-        return bool(
+        return not self._closed and bool(
             requests.waiting
             or requests.queued
-            or requests.undecided
+            or self._undecided.count
             or requests.ends
             or self._cascades.parked
             or any(secondary.busy for secondary in self._secondaries)
@@ -315,6 +326,7 @@ class TieredOffloadingManager(LoadPlanning):
         Raises:
             ContractViolation: a name is not a tier's.
         """
+        self._requests.check_open()
         secondaries = self._secondaries
         named = secondaries if tiers == "all" else named_tiers(secondaries, tiers or ())
         self._requests.forget_blocks()
@@ -329,6 +341,7 @@ class TieredOffloadingManager(LoadPlanning):
 
     def on_reset_flushed(self) -> None:
         """Nothing from before the reset is on its way any more: promotions may begin again."""
+        self._requests.check_open()
         self._lookups.held = False
 
     # -- external requests ------------------------------------------------------------------------
@@ -344,35 +357,6 @@ class TieredOffloadingManager(LoadPlanning):
             self, serving, self._requests, self._transfers.resident, self._cascades
         )
 
-    # -- shutdown ---------------------------------------------------------------------------------
-
-    def drain(self, timeout: float) -> list[str]:
-        """Let the tiers finish, for at most `timeout` seconds; names what could not be stopped."""
-        closing.drain(self._secondaries, self._clock, timeout)
-        self._transfers.absorb()
-        return closing.still_running(self._secondaries, self._transfers)
-
-    def shutdown(self, timeout: float = 5.0) -> None:
-        """Stop every tier, then release the arena unless a transfer can still touch it.
-
-        Idempotent; takes the lock itself.
-
-        Raises:
-            Exception: the first error of a tier, after all had their try.
-        """
-        if not self.lock.acquire(timeout=timeout):
-            raise TierProofError(f"the lock was not free for {timeout} s; nothing was stopped")
-        try:
-            if not self._closed:
-                self._closed = True
-                self._step.begun = False
-                self._primary.end_hit_promises()
-                closing.shut_down(
-                    self._secondaries, self._transfers, self.arena, self._clock, timeout
-                )
-        finally:
-            self.lock.release()
-
     # -- what can be seen -------------------------------------------------------------------------
 
     def probe(self) -> ManagerProbe:
@@ -387,8 +371,3 @@ class TieredOffloadingManager(LoadPlanning):
     def contract_violations(self) -> list[str]:
         """Reports of tiers that were refused, in words; the first hundred."""
         return self._transfers.violations
-
-
-def _distinct(keys: Collection[Key]) -> None:
-    if len(set(keys)) < len(keys):
-        raise ContractViolation("a block is named twice in one call; name each once")

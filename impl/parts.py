@@ -26,6 +26,7 @@ from .step import Step
 from .stores import Stores
 from .tiers.base import Tier
 from .transfers import Transfers
+from .undecided import Undecided
 
 
 class Parts:
@@ -62,16 +63,21 @@ class Parts:
             totals=totals,
         )
         counted = config.count_lookups or registry is not None
-        self.requests = requests = Requests(secondaries, primary, config, counted=counted)
+        self.undecided = undecided = Undecided(step, config, counted=counted)
+        self.requests = requests = Requests(
+            secondaries, primary, undecided, config, counted=counted
+        )
         job_ids = count()
         self.cascades = cascades = Cascades(secondaries, primary, step, config, totals, job_ids)
         self.transfers = transfers = Transfers(
             secondaries, primary, requests, cascades, step, config, totals, job_ids
         )
         self.stores = Stores(primary, transfers, cascades)
-        claims = Claims(requests, config)
-        self.lookups = Lookups(primary, requests, transfers, cascades, claims, step)
-        self.plans = Plans(primary, requests, transfers, cascades, claims, self.lookups, step)
+        claims = Claims(undecided, config)
+        self.lookups = lookups = Lookups(
+            primary, requests, transfers, cascades, claims, undecided, step
+        )
+        self.plans = Plans(primary, requests, transfers, cascades, claims, undecided, lookups, step)
         self.counted = (
             CountedLookups(self.lookups, claims, totals, step, clock) if counted else None
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
-from .errors import ContractViolation
+from .arguments import distinct, listed
 from .operations import LoadPlan
 from .plans import Plans
 from .requests import Request, Requests
@@ -19,7 +19,7 @@ class LoadPlanning:
     _requests: Requests
     _begin_step: Callable[[], None]
 
-    def exists(self, keys: Sequence[Key], request: Request) -> list[bool | None]:
+    def exists(self, keys: Iterable[Key], request: Request) -> list[bool | None]:
         """Whether each block is in the primary tier, on its way, or in a tier that may be asked.
 
         Reserves nothing and starts nothing. A tier is asked once for all keys that are still open.
@@ -31,10 +31,11 @@ class LoadPlanning:
             ContractViolation: the handle is not a live one.
         """
         self._requests.check(request)
+        keys = listed(keys)
         self._begin_step()
         return self._plans.exists(keys, request)
 
-    def plan_load(self, keys: Sequence[Key], request: Request) -> LoadPlan:
+    def plan_load(self, keys: Iterable[Key], request: Request) -> LoadPlan:
         """Promise all of the blocks to the request until it has read them, or none of them.
 
         Each block takes a permit that has none yet, those in the primary tier too. What is neither
@@ -45,8 +46,7 @@ class LoadPlanning:
             ContractViolation: a key is named twice, or the handle is not a live one.
         """
         self._requests.check(request)
-        if len(set(keys)) < len(keys):
-            raise ContractViolation("a block is named twice in one plan; name each once")
+        keys = distinct(keys)
         self._begin_step()
         return self._plans.plan(keys, request)
 
@@ -57,10 +57,11 @@ class LoadPlanning:
             ContractViolation: the handle is not a live one.
         """
         self._requests.check(request)
+        keys = listed(keys)
         self._begin_step()
         return self._plans.head(keys)
 
-    def landed(self, keys: Sequence[Key], request: Request) -> LookupResult:
+    def landed(self, keys: Iterable[Key], request: Request) -> LookupResult:
         """HIT when all of a plan's blocks can be loaded, HIT_PENDING while one is on its way, MISS
         when one has been lost: its load failed, a deadline passed, or the cache was reset.
 
@@ -68,5 +69,6 @@ class LoadPlanning:
             ContractViolation: the handle is not a live one.
         """
         self._requests.check(request)
+        keys = listed(keys)
         self._begin_step()
         return self._plans.landed(keys)

@@ -15,6 +15,7 @@ from .secondary import Secondary
 from .step import Step
 from .tiers.base import Key
 from .transfers import Transfers
+from .undecided import Undecided
 from .vocabulary import LookupResult, Phase
 
 HIT, HIT_PENDING = LookupResult.HIT, LookupResult.HIT_PENDING
@@ -33,6 +34,7 @@ class Plans:
         transfers: Transfers,
         cascades: Cascades,
         claims: Claims,
+        undecided: Undecided,
         lookups: Lookups,
         step: Step,
     ) -> None:
@@ -41,6 +43,7 @@ class Plans:
         self._transfers = transfers
         self._cascades = cascades
         self._claims = claims
+        self._undecided = undecided
         self._lookups = lookups
         self._step = step
 
@@ -52,8 +55,10 @@ class Plans:
         if found:
             for key in keys:
                 found.pop(key, None)
-        absent = [] if self._lookups.held else [key for key in keys if key not in blocks]
-        where = self._claims.locate(absent, request, self._step.now) if absent else {}
+        # no tier is asked twice for a key that is named twice
+        distinct = dict.fromkeys(keys)
+        absent = [] if self._lookups.held else [key for key in distinct if key not in blocks]
+        where = self._claims.locate(absent, request) if absent else {}
         answers: list[bool | None] = []
         for key in keys:
             block = blocks.get(key)
@@ -65,11 +70,11 @@ class Plans:
                 if isinstance(place, Secondary):
                     found[key] = place
             if there and request.probes:
-                self._requests.settle_probes(request, key)
+                self._undecided.settle(request, key)
             answers.append(there)
         return answers
 
-    def landed(self, keys: Sequence[Key]) -> LookupResult:
+    def landed(self, keys: Iterable[Key]) -> LookupResult:
         """HIT when all are RESIDENT, HIT_PENDING while some are on their way, MISS when one is
         neither."""
         blocks, answer = self._primary.blocks, HIT
@@ -112,7 +117,7 @@ class Plans:
             return LoadPlan(NO_ROOM, keys)
         for key in keys:
             request.found.pop(key, None)
-        self._requests.decided(request)
+        self._undecided.settle_all(request)
         return LoadPlan(PLANNED, keys, promoted=tuple(absent))
 
     def _lost(self, keys: Sequence[Key], request: Request) -> tuple[Key, ...]:

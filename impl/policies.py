@@ -1,9 +1,11 @@
-"""Which evictable block goes first: LRU and ARC.
+"""Which evictable block goes first: LRU and ARC, both in the order of prefixes.
 
-A policy keeps the order of RESIDENT blocks. A block that may not be evicted stays where it is until
-a search for a victim meets it; then it is set aside with its rank and comes back when it is let go,
-so that a block is stepped over at most once for each time it was held: amortised O(log held),
-however many blocks are resident.
+A policy keeps the order of RESIDENT blocks. What one request uses is a *run*: it stands together,
+its tail before its head, and as a whole it is as recent as the request's last use of any of it; a
+prefix without its head is of no use to anyone. A block that may not be evicted stays where it is
+until a search for a victim meets it; then it is set aside with its rank and comes back when it is
+let go, so that a block is stepped over at most once for each time it was held: amortised
+O(log held), however many blocks are resident.
 """
 
 from __future__ import annotations
@@ -11,24 +13,36 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from .blocks import Block, Epoch
 from .tiers.base import Key
 from .vocabulary import Phase
 
+if TYPE_CHECKING:
+    from .requests import Request
+
 
 class EvictionPolicy(Protocol):
     """An order over RESIDENT blocks."""
 
-    def insert(self, blocks: list[Block]) -> None:
-        """The blocks became RESIDENT. One that is waited on came for an access still to come."""
+    def insert(self, blocks: list[Block], request: Request | None) -> None:
+        """The blocks became RESIDENT for a request, head first, or for one whose end was told.
 
-    def touch(self, block: Block) -> None:
-        """A request's access: the block is the most recent now."""
+        One that is waited on came for an access still to come.
+        """
 
-    def place(self, block: Block) -> None:
-        """Make the block the most recent without counting an access."""
+    def follow(self, blocks: list[Block], request: Request) -> None:
+        """The request has read these blocks, head first, after what it has used before."""
+
+    def touch(self, block: Block, request: Request) -> None:
+        """An access by a request: the block is the most recent now, the head of what it uses."""
+
+    def place(self, block: Block, request: Request) -> None:
+        """As `touch`, without counting an access."""
+
+    def close(self, request: Request) -> None:
+        """The request has ended: its blocks stay where they are."""
 
     def remove(self, block: Block) -> None:
         """The block is evicted."""
@@ -48,16 +62,46 @@ class EvictionPolicy(Protocol):
     def order(self) -> Iterator[Block]:
         """The blocks in the order in which they would go, as far as they are in it."""
 
+    def runs(self) -> Iterator[tuple[Request, list[Block]]]:
+        """The blocks that stand together for a live request, in that order."""
+
+
+class _Run:
+    """What one request uses: the blocks between two boundaries, the tail first."""
+
+    __slots__ = ("newest", "oldest", "request")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.oldest = _boundary(request)
+        self.newest = _boundary(request)
+
+
+_NO_SLOT = -1
+
+
+def _boundary(request: Request | None) -> Block:
+    """A place in the list that is no block: searches step over it."""
+    return Block(request, _NO_SLOT, Phase.RESIDENT)
+
+
+def _link(older: Block, newer: Block) -> None:
+    older.next = newer
+    newer.prev = older
+
 
 class LeastRecentlyUsed:
-    """Evicts what was used longest ago; newly resident blocks are the most recent.
+    """Evicts what was used longest ago.
 
-    The order is exact: whatever was set aside is older than all that was not, in order of rank.
+    One list, from the least recently used block to the most recently used one. The order is exact:
+    whatever was set aside is older than all that was not, in order of rank.
     """
 
     def __init__(self) -> None:
-        self._ring = Block(None, -1, Phase.RESIDENT)
-        """Where the list of blocks begins, least recently used first, and ends; no block itself."""
+        self._ring = _boundary(None)
+        """Where the list begins and ends."""
+        self._runs: dict[Key, _Run] = {}
+        """The runs of requests that have not ended; to move one costs a few links."""
         self._rank = 0
         self._aside: dict[Block, int] = {}
         """Blocks that a search stepped over and that are still held, with their rank."""
@@ -74,29 +118,72 @@ class LeastRecentlyUsed:
     def clear(self) -> None:
         """Forget all blocks."""
         self._ring.next = self._ring.prev = self._ring
-        for kept in (self._aside, self._back, self._oldest, self._promised):
+        for kept in (self._runs, self._aside, self._back, self._oldest, self._promised):
             kept.clear()
         self.size = 0
 
-    def insert(self, blocks: list[Block]) -> None:
-        """Put newly RESIDENT blocks at the most recent end."""
-        self.size += len(blocks)
-        ring = self._ring
-        previous = ring.prev
-        assert previous is not None
-        for block in blocks:  # written out: this runs for every block that lands
-            block.prev = previous
-            previous.next = block
-            previous = block
-        previous.next = ring
-        ring.prev = previous
+    # -- where blocks stand -----------------------------------------------------------------------
 
-    def touch(self, block: Block) -> None:
-        """Move to the most recent end."""
-        self.remove(block)
-        self.insert([block])
+    def insert(self, blocks: list[Block], request: Request | None = None) -> None:
+        """Put newly RESIDENT blocks behind what the request uses already, the head first."""
+        self.size += len(blocks)
+        older = self._ring.prev if request is None else self._latest(request).oldest
+        assert older is not None
+        newer = older.next
+        assert newer is not None
+        for block in blocks:  # written out: this runs for every block that lands
+            block.next = newer
+            newer.prev = block
+            newer = block
+        newer.prev = older
+        older.next = newer
+
+    def follow(self, blocks: list[Block], request: Request) -> None:
+        """Move blocks behind what the request uses already, the head first."""
+        for block in blocks:
+            self._take_out(block)
+        self.size -= len(blocks)
+        self.insert(blocks, request)
+
+    def touch(self, block: Block, request: Request) -> None:
+        """Move to the head of what the request uses."""
+        self._take_out(block)
+        newer = self._latest(request).newest
+        older = newer.prev
+        assert older is not None
+        _link(older, block)
+        _link(block, newer)
 
     place = touch
+
+    def _latest(self, request: Request) -> _Run:
+        """The request's run, as the most recent one."""
+        run = self._runs.get(request)
+        if run is None:
+            run = self._runs[request] = _Run(request)
+            _link(run.oldest, run.newest)
+        elif run.newest.next is self._ring:
+            return run
+        else:
+            before, after = run.oldest.prev, run.newest.next
+            assert before is not None
+            assert after is not None
+            _link(before, after)
+        last = self._ring.prev
+        assert last is not None
+        _link(last, run.oldest)
+        _link(run.newest, self._ring)
+        return run
+
+    def close(self, request: Request) -> None:
+        """The request has ended: its blocks stay, and stand together no more."""
+        self._close(request)
+
+    def _close(self, request: Key) -> None:
+        run = self._runs.pop(request, None)
+        if run is not None:
+            self._take_out(run.oldest)
+            self._take_out(run.newest)
 
     def remove(self, block: Block) -> None:
         """Take a block out, wherever it is."""
@@ -112,6 +199,8 @@ class LeastRecentlyUsed:
             previous.next = following
             following.prev = previous
             block.next = block.prev = None
+
+    # -- which one goes ---------------------------------------------------------------------------
 
     def restore(self, block: Block) -> None:
         """A block that was stepped over may be a victim again, at its rank."""
@@ -134,14 +223,18 @@ class LeastRecentlyUsed:
                     return oldest
                 self._aside[oldest] = self._back.pop(oldest)
             heappop(self._oldest)
-        block = self._ring.next
-        while block is not self._ring and block is not None:
-            if self._may_go(block, epoch):
+        ring, block = self._ring, self._ring.next
+        while block is not ring and block is not None:
+            following, previous = block.next, block.prev
+            if block.slot == _NO_SLOT:
+                if previous is not None and previous.key is block.key:
+                    self._close(block.key)  # nothing is left of it: no search meets it again
+            elif self._may_go(block, epoch):
                 return block
-            following = block.next
-            self._take_out(block)
-            self._rank += 1
-            self._aside[block] = self._rank
+            else:
+                self._take_out(block)
+                self._rank += 1
+                self._aside[block] = self._rank
             block = following
         return None
 
@@ -157,9 +250,18 @@ class LeastRecentlyUsed:
         """The blocks from the least to the most recently used."""
         stepped_over = {**self._aside, **self._back}
         yield from sorted(stepped_over, key=stepped_over.__getitem__)
-        block = self._ring.next
-        while block is not self._ring and block is not None:
-            yield block
+        yield from self._between(self._ring, self._ring)
+
+    def runs(self) -> Iterator[tuple[Request, list[Block]]]:
+        """The runs, each with its blocks from the tail to the head."""
+        for run in self._runs.values():
+            yield run.request, list(self._between(run.oldest, run.newest))
+
+    def _between(self, start: Block, end: Block) -> Iterator[Block]:
+        block = start.next
+        while block is not end and block is not None:
+            if block.slot != _NO_SLOT:
+                yield block
             block = block.next
 
 
@@ -190,7 +292,7 @@ class AdaptiveReplacement:
             kept.clear()
         self._target = 0.0
 
-    def insert(self, blocks: list[Block]) -> None:
+    def insert(self, blocks: list[Block], request: Request | None = None) -> None:
         """Newly RESIDENT blocks; one that was evicted too early moves the split."""
         once, again = self._evicted_once, self._evicted_again
         for block in blocks:
@@ -205,26 +307,36 @@ class AdaptiveReplacement:
                 self._target = max(0.0, self._target - step)
                 del again[key]
                 self._in_again.add(block)
-            self._list_of(block).insert([block])
+            self._list_of(block).insert([block], request)
             if block.waits is not None:
                 self._awaited.add(block)
 
     def _list_of(self, block: Block) -> LeastRecentlyUsed:
         return self._again if block in self._in_again else self._once
 
-    def touch(self, block: Block) -> None:
+    def follow(self, blocks: list[Block], request: Request) -> None:
+        """Move blocks, in the list that each is in, behind what the request uses already."""
+        for block in blocks:
+            self._list_of(block).follow([block], request)
+
+    def touch(self, block: Block, request: Request) -> None:
         """An access; the first one of a block that was promoted for it is the one that counted."""
         if block in self._awaited:
             self._awaited.discard(block)
-            self.place(block)
-        else:
-            self._list_of(block).remove(block)
+        elif block not in self._in_again:
+            self._once.remove(block)
             self._in_again.add(block)
-            self._again.insert([block])
+            self._again.insert([block], request)
+        self.place(block, request)
 
-    def place(self, block: Block) -> None:
-        """Move to the most recent end of the list that the block is in."""
-        self._list_of(block).touch(block)
+    def place(self, block: Block, request: Request) -> None:
+        """Move to the head of what the request uses, in the list that the block is in."""
+        self._list_of(block).touch(block, request)
+
+    def close(self, request: Request) -> None:
+        """The request has ended: its blocks stay, and stand together no more."""
+        self._once.close(request)
+        self._again.close(request)
 
     def remove(self, block: Block) -> None:
         """Remember the evicted block's key, and forget the oldest when there are too many."""
@@ -256,3 +368,8 @@ class AdaptiveReplacement:
         """The blocks used once, then those used again, each from the least recently used."""
         yield from self._once.order()
         yield from self._again.order()
+
+    def runs(self) -> Iterator[tuple[Request, list[Block]]]:
+        """The runs of both lists."""
+        yield from self._once.runs()
+        yield from self._again.runs()

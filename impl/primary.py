@@ -7,6 +7,7 @@ The only place where a slot changes hands. Every slot is free, owned by exactly 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from .blocks import Block, Epoch, HitPromise
 from .events import Event, EventLog
@@ -14,6 +15,9 @@ from .metrics import Totals
 from .policies import EvictionPolicy
 from .tiers.base import Key
 from .vocabulary import Phase
+
+if TYPE_CHECKING:
+    from .requests import Request
 
 RESIDENT = Phase.RESIDENT
 
@@ -77,8 +81,8 @@ class PrimaryTier:
         block = self.blocks[key] = Block(key, slot, phase)
         return block
 
-    def land(self, blocks: list[Block]) -> None:
-        """The slots are filled: the blocks are RESIDENT."""
+    def land(self, blocks: list[Block], request: Request) -> None:
+        """The slots that the request had filled hold their bytes: the blocks are RESIDENT."""
         events = self._events
         for block in blocks:
             block.phase = RESIDENT
@@ -89,7 +93,8 @@ class PrimaryTier:
                 self.evictable += 1
                 if block.permit:
                     self.drop_permit(block)
-        self.policy.insert(blocks)
+        # once its end has been told a request is no more, and nothing stands with what it used
+        self.policy.insert(blocks, None if request.told else request)
 
     def vanish(self, block: Block) -> None:
         """A block that never became readable is ABSENT again; nobody waits on it any more."""

@@ -201,8 +201,9 @@ class ManagerProbe:
         requests = self._requests
         known = [*requests.live.values(), *requests.ends]
         undecided = sum(len(tiers) for r in known for tiers in r.probes.values())
-        if undecided != requests.undecided:
-            _wrong(f"{undecided} undecided probes, counted {requests.undecided}")
+        counted = self._manager._undecided.count
+        if undecided != counted:
+            _wrong(f"{undecided} undecided probes, counted {counted}")
         storing: Counter[Request] = Counter(
             write.request
             for write in self._transfers.writes.values()
@@ -296,6 +297,7 @@ class ManagerProbe:
                     for s, since in tiers.items()
                 ),
                 frozenset(request.timed_out.items()),
+                frozenset((key, s.index, spent) for (key, s), spent in request.spent.items()),
                 frozenset((key, s.index) for key, s in request.found.items()),
                 tuple(request.mentions.items()),
                 request.storing,
@@ -308,6 +310,11 @@ class ManagerProbe:
             frozenset(block_state(b) for b in primary.quarantine),
             primary.free,
             tuple(name(block) for block in primary.policy.order()),
+            frozenset(
+                (number[request], tuple(map(name, blocks)))
+                for request, blocks in primary.policy.runs()
+                if blocks
+            ),
             tuple(block.key for block in requests.queued),
             tuple(request_state(r) for r in number),
             tuple(whose(r) for r in requests.ends),
@@ -328,11 +335,14 @@ class ManagerProbe:
                     tuple(job_state(load) for load in s.loads.values()),
                     tuple(job_state(job) for job in s.sends.values()),
                     tuple(
-                        (name(b), o.attempts, whose(o.request), o.not_in_step >= step.number)
+                        (
+                            *(name(b), o.attempts, whose(o.request)),
+                            *(o.not_in_step >= step.number, max(0.0, o.not_before - now)),
+                        )
                         for b, o in s.due.items()
                     ),
                     frozenset(s.retracted),
-                    s.pressed and 1 + (s.pressed_in_step >= step.number),
+                    s.pressed and (s.pressed_in_step >= step.number, now - s.pressed_at),
                     s.slow,
                 )
                 for s in self._secondaries

@@ -12,6 +12,7 @@ from .jobs import Load
 from .primary import PrimaryTier
 from .secondary import Secondary, named_tiers
 from .tiers.base import Key, RequestInfo
+from .undecided import Undecided
 from .vocabulary import Phase
 
 RESIDENT, QUEUED, STORING = Phase.RESIDENT, Phase.QUEUED, Phase.STORING
@@ -35,6 +36,7 @@ class Request:
         "request_id",
         "secondaries",
         "seen",
+        "spent",
         "storing",
         "timed_out",
         "told",
@@ -68,7 +70,9 @@ class Request:
         self.mentions: dict[Key, int] = {}
         """The keys it touched, loaded or stored, in order, and what the eviction order knows."""
         self.probes: dict[Key, dict[Secondary, float]] = {}
-        """Since when which tier has been undecided."""
+        """Which tier is undecided, and when that began, had it been without a break."""
+        self.spent: dict[tuple[Key, Secondary], float] = {}
+        """Seconds that tiers were undecided which are not now."""
         self.timed_out: dict[Key, int] = {}
         """Tiers that stayed undecided too long, as bits; sticky."""
         self.found: dict[Key, Secondary] = {}
@@ -93,8 +97,9 @@ class Request:
         return f"Request({self.request_id!r}, handle={self.handle})"
 
 
-# What the eviction order knows of a request's use of a key.
-MENTIONED, COUNTED, TOUCHED = 0, 1, 2
+# What the eviction order knows of a request's use of a key: nothing yet; where its block stands,
+# but of no access; the access by which it entered; the access, where the head goes last.
+MENTIONED, READ, COUNTED, TOUCHED = 0, 1, 2, 3
 
 
 class Requests:
@@ -104,12 +109,14 @@ class Requests:
         self,
         secondaries: tuple[Secondary, ...],
         primary: PrimaryTier,
+        undecided: Undecided,
         config: ManagerConfig,
         *,
         counted: bool,
     ) -> None:
         self._secondaries = secondaries
         self._primary = primary
+        self._undecided = undecided
         self._lease = config.lease
         self._counted = counted
         self._leases: deque[tuple[float, list[Block]]] = deque()
@@ -117,12 +124,11 @@ class Requests:
         self.renewed: dict[Block, float] = {}
         """Blocks whose lease a load plan has begun anew, with the time."""
         self._next_handle = 0
+        self._closed = False
         self.live: dict[int, Request] = {}
         """The requests that have not finished, by handle."""
         self.waiting = 0
         """Promises until read (or landed) that have not been released."""
-        self.undecided = 0
-        """Probes of live requests that have neither been answered nor timed out."""
         self.queued: dict[Block, None] = {}
         """Promotions to submit when the step ends, in the order they were looked up."""
         self.ends: dict[Request, None] = {}
@@ -141,6 +147,7 @@ class Requests:
         Raises:
             ContractViolation: the filter names a tier that there is not.
         """
+        self.check_open()
         allowed = self._secondaries
         if tier_filter is not None:
             allowed = tuple(named_tiers(allowed, tier_filter))
@@ -162,6 +169,7 @@ class Requests:
             ContractViolation: it is not.
         """
         if getattr(request, "home", None) is not self:
+            self.check_open()
             raise ContractViolation(
                 f"{request!r} is not a live request of this manager; use what on_new_request "
                 "returned, until on_request_finished"
@@ -178,7 +186,7 @@ class Requests:
             request.waits[block] = None
             self.waiting += 1
             if request.probes:
-                self.settle_probes(request, block.key)
+                self._undecided.settle(request, block.key)
         if block.phase is STORING and not block.permit:
             # Without a permit the promise lasts until the block lands, not until it is read; who
             # asks again tries again.
@@ -195,7 +203,7 @@ class Requests:
         self.waiting += 1
         self.queued[block] = None
         if request.probes:
-            self.settle_probes(request, block.key)
+            self._undecided.settle(request, block.key)
 
     def let_go(self, block: Block, request: Request) -> None:
         """The request stops waiting on the block; a queued promotion of its own is passed on, or
@@ -247,6 +255,8 @@ class Requests:
         """The request runs now: what it does not read at this moment it has let go."""
         for block in [b for b in request.waits if b.waits is not None and not b.waits[request]]:
             self.let_go(block, request)
+        if request.probes:
+            self._undecided.settle_all(request)
 
     def settle_stored(self, blocks: list[Block], now: float) -> None:
         """GPU stores are about to land: promises that hold a permit last until read, the others
@@ -291,46 +301,9 @@ class Requests:
             self.renewed[block] = now
             self._leases.append((now, [block]))
 
-    # -- probes -----------------------------------------------------------------------------------
-
-    def undecided_since(
-        self, request: Request, key: Key, secondary: Secondary, now: float
-    ) -> float:
-        """Since when the tier has been undecided, as of an answer just now."""
-        probes = request.probes.get(key)
-        if probes is None:
-            probes = request.probes[key] = {}
-        since = probes.get(secondary)
-        if since is None:
-            since = probes[secondary] = now
-            self.undecided += 1
-            request.watched = True
-        return since
-
-    def settle_probe(self, request: Request, key: Key, secondary: Secondary) -> None:
-        """The tier has decided, or will not be asked again."""
-        probes = request.probes.get(key)
-        if probes is not None and probes.pop(secondary, None) is not None:
-            self.undecided -= 1
-            if not probes:
-                del request.probes[key]
-                request.watched = self._counted or bool(request.probes)
-
-    def settle_probes(self, request: Request, key: Key) -> None:
-        """The block has a place: what some tiers did not decide matters no more."""
-        probes = request.probes.pop(key, None)
-        if probes is not None:
-            self.undecided -= len(probes)
-            request.watched = self._counted or bool(request.probes)
-
-    def decided(self, request: Request) -> None:
-        """The request knows what it loads: no question of it is open any more."""
-        for key in list(request.probes):
-            self.settle_probes(request, key)
-
     # -- order and end ----------------------------------------------------------------------------
 
-    def touch(self, keys: Collection[Key], request: Request) -> None:
+    def touch(self, keys: Iterable[Key], request: Request) -> None:
         """One access for each request and key; the first key ends as the most recent."""
         mentions, blocks = request.mentions, self._primary.blocks
         order = list(keys)
@@ -339,23 +312,33 @@ class Requests:
         for key in reversed(order):
             block = blocks.get(key)
             if block is not None and block.phase is RESIDENT and mentions[key] != TOUCHED:
-                self._use(block, mentions[key])
+                self._use(block, request)
                 mentions[key] = TOUCHED
 
-    def _use(self, block: Block, known: int) -> None:
-        if known == MENTIONED:
-            self._primary.policy.touch(block)
+    def _use(self, block: Block, request: Request) -> None:
+        if request.mentions[block.key] in (MENTIONED, READ):
+            self._primary.policy.touch(block, request)
         else:
-            self._primary.policy.place(block)
+            self._primary.policy.place(block, request)
+
+    def has_read(self, blocks: list[Block], request: Request) -> None:
+        """The request uses these blocks from now on, behind what it used before: its tail goes
+        before its head while it runs, too."""
+        mentions, find = request.mentions, self._primary.blocks.get
+        first = []
+        for block in blocks:
+            key = block.key
+            if mentions.get(key) == MENTIONED and find(key) is block:
+                mentions[key] = READ
+                first.append(block)
+        if first:
+            self._primary.policy.follow(first, request)
 
     def finish(self, request: Request) -> None:
         """Release what the request was promised; the tiers hear of its end when a step ends."""
         for block in list(request.waits):
             self.let_go(block, request)
-        for probes in request.probes.values():
-            self.undecided -= len(probes)
-        request.probes.clear()
-        request.timed_out.clear()
+        self._undecided.forget(request)
         request.found.clear()
         request.promise.epoch = None
         self._primary.policy.restore_promised()
@@ -370,16 +353,35 @@ class Requests:
         for key in reversed(request.mentions):
             block = blocks.get(key)
             if block is not None and block.phase is RESIDENT:
-                self._use(block, request.mentions[key])
+                self._use(block, request)
         request.mentions.clear()
 
     def tell_ends(self) -> None:
         """Tell the tiers of the requests that will submit nothing more."""
         for request in [one for one in self.ends if not one.storing and not one.parked]:
-            del self.ends[request]
-            request.told = True
-            for secondary in self._secondaries:
-                secondary.request_ends(request.info)
+            self._tell(request)
+
+    def _tell(self, request: Request) -> None:
+        del self.ends[request]
+        request.told = True
+        self._primary.policy.close(request)
+        for secondary in self._secondaries:
+            secondary.request_ends(request.info)
+
+    def close(self) -> None:
+        """The tiers are about to be stopped: they hear of every end that they have not heard of."""
+        self._closed = True
+        for request in list(self.ends):
+            self._tell(request)
+
+    def check_open(self) -> None:
+        """Make sure that the manager is not shut down.
+
+        Raises:
+            ContractViolation: it is.
+        """
+        if self._closed:
+            raise ContractViolation("the manager is shut down; build a new one")
 
     def forget_blocks(self) -> None:
         """A reset: nobody waits on anything; requests, probes and ends stay."""

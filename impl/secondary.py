@@ -41,6 +41,7 @@ class Secondary:
         "loads",
         "name",
         "pressed",
+        "pressed_at",
         "pressed_in_step",
         "retracted",
         "sending",
@@ -70,6 +71,8 @@ class Secondary:
         self.pressed = False
         """It refused a store and has not finished one since."""
         self.pressed_in_step = 0
+        self.pressed_at = 0.0
+        """When it last refused: the step, and the time."""
         self.slow = False
         """Its last store took longer than `backpressure_seconds`."""
         self.totals = TierTotals()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Step:
-    """Where the manager is in time. The clock is read when a step begins and not again."""
+    """Where the manager is in time: within a step the clock is read once, when it begins."""
 
     __slots__ = ("_clock", "begun", "now", "number")
 
@@ -15,12 +15,18 @@ class Step:
         self.number = 0
         self.begun = False
         self.now = clock()
-        """Seconds, as of the begin of the last step."""
+        """Seconds, as of the begin of this step; between steps, as of the last call that dated
+        something."""
 
     def begin(self) -> None:
         """A call found that no step is under way."""
         self.begun = True
         self.now = self._clock()
+
+    def date(self) -> None:
+        """A call between two steps starts or ends something that has a date."""
+        if not self.begun:
+            self.now = self._clock()
 
     def end(self) -> None:
         """The step is over; the next call begins another."""

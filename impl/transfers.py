@@ -107,7 +107,7 @@ class Transfers:
             bit = secondary.bit
             for block in good:
                 block.done |= bit
-            self._primary.land(good)
+            self._primary.land(good, load.request)
             self._requests.lease(good, self._step.now)
         secondary.totals.load_ended(
             len(good), len(blocks) - len(good), report.seconds, self._step.now - load.since
@@ -235,6 +235,7 @@ class Transfers:
             if block.waits is not None and request in block.waits:
                 self._requests.end_wait(block, request)
         self._primary.unpin(read.blocks)
+        self._requests.has_read(read.blocks, request)
 
     # -- GPU stores -------------------------------------------------------------------------------
 
@@ -275,6 +276,7 @@ class Transfers:
         write = self.writes.pop(_id(operation), None)
         if write is None:
             raise ContractViolation(f"store operation {_id(operation)} is unknown or complete")
+        self._step.date()
         blocks, write.blocks = write.blocks, []
         if blocks and not write.stale and not write.overdue:
             write.request.storing -= 1
@@ -284,7 +286,7 @@ class Transfers:
         if ok and not write.stale:
             self._totals.gpu_stored += len(blocks)
             self._requests.settle_stored(blocks, self._step.now)
-            self._primary.land(blocks)
+            self._primary.land(blocks, write.request)
             self._cascades.offer_stored(blocks, write.request)
         else:
             self._totals.gpu_failed += 0 if ok else len(blocks)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .reading import World
 from .rules import Rule
-from .state import NO_REQUEST, Due, Job, State
+from .state import NO_REQUEST, Due, Job, Refusal, State
 from .vocabulary import CASCADES
 
 
@@ -101,13 +101,14 @@ class Jobs:
                 copying = any(
                     j.tier == tier and j.kind in CASCADES for j in self.state.jobs.values()
                 )
-                if copying or self.state.pressed[tier] == self.state.step:
+                said, pause = self.state.pressed[tier], self.state.setting.reoffer_pause
+                if copying or said.step == self.state.step or self.state.now - said.at < pause:
                     continue
                 del self.state.pressed[tier]
             offers = {
                 key: due.request
                 for (key, to), due in self.state.due.items()
-                if to == tier and due.step <= self.state.step
+                if to == tier and due.step <= self.state.step and due.after <= self.state.now
             }
             groups: dict[str, list[str]] = {}
             for key in self._starting(tier, list(offers)):
@@ -180,9 +181,12 @@ class Jobs:
                 del self.state.since[x]
                 self.fire("unpin", transfer=x)
         if refused:
-            self.state.pressed[tier] = self.state.step
+            self._refused_by(tier)
         elif accepted:
             self.state.jobs[number] = Job(number, "CASCADE", tier, request, tuple(starting))
+
+    def _refused_by(self, tier: str) -> None:
+        self.state.pressed[tier] = Refusal(self.state.step, self.state.now)
 
     def _not_copied(self, key: str, tier: str, outcome: str, request: str, step: int) -> None:
         tries = self.state.attempts.get((key, tier), 0) + 1
@@ -192,7 +196,9 @@ class Jobs:
             "copied", {"outcome": outcome, "tries": "LEFT" if left else "SPENT"}, key=key, tier=tier
         )
         if left:
-            self.state.due[key, tier] = Due(request, step)
+            # a refusal is the tier's state, and ends with it; a failure says nothing of its end
+            pause = self.state.setting.reoffer_pause if outcome == "FAILED" else 0.0
+            self.state.due[key, tier] = Due(request, step, self.state.now + pause)
         else:
             del self.state.attempts[key, tier]
 
@@ -223,7 +229,7 @@ class Jobs:
         number, accepted = self._submit("EXPORT", tier, request, keys)
         refused = (tier, "refuse stores") in self.state.moods
         if refused and accepted:
-            self.state.pressed[tier] = self.state.step
+            self._refused_by(tier)
         if refused or not accepted:
             return None
         for key in keys:

@@ -51,6 +51,7 @@ class Setting:
     pending_deadline: float | None = 30.0
     probe_deadline: float | None = 5.0
     reoffers: int = 3
+    reoffer_pause: float = 1.0
 
     @property
     def permits(self) -> int:

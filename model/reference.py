@@ -72,7 +72,8 @@ def _lookup_many(w: Working, op: ops.LookupMany) -> Any:
 def _exists(w: Working, op: ops.Exists) -> Any:
     w.require_live(op.request)
     w.begin_step()
-    return tuple(w.exists(key, op.request) for key in op.keys)
+    there = {key: w.exists(key, op.request) for key in dict.fromkeys(op.keys)}
+    return tuple(there[key] for key in op.keys)
 
 
 def _plan_load(w: Working, op: ops.PlanLoad) -> Any:
@@ -135,6 +136,7 @@ def _complete_store(w: Working, op: ops.CompleteStore) -> Any:
     done = w.state.operations.get(op.number)
     w.require(done is not None and done.kind == "STORE")
     assert done is not None
+    w.date()
     del w.state.operations[op.number]
     fresh = [k for k in done.keys if w.world.get("stale", (op.number, k)) == "NO"]
     for key in done.keys:
@@ -166,6 +168,7 @@ def _step_end(w: Working, op: ops.StepEnd) -> Any:
         for key in w.waited_by(request):
             if not w.reading(key, request):
                 w.let_go(key, request)
+        w.settle(request)
     w.offer_due()
     w.world.broadcast("step_end", w.state.setting.keys, {})
     w.tell_ends()
@@ -186,6 +189,7 @@ def _finish(w: Working, op: ops.Finish) -> Any:
         w.let_go(key, op.request)
     w.world.broadcast("finish", w.state.setting.keys, {"asker": op.request})
     w.state.probes = {p: t for p, t in w.state.probes.items() if p[0] != op.request}
+    w.state.spent = {p: t for p, t in w.state.spent.items() if p[0] != op.request}
     w.state.claims = {c: t for c, t in w.state.claims.items() if c[0] != op.request}
     w.state.ending += (op.request,)
     return None
@@ -219,6 +223,7 @@ def _send(w: Working, op: ops.Send) -> Any:
     tier = w.state.requests[op.request].external_of
     w.require(tier is not None and len(set(op.keys)) == len(op.keys))
     w.require(all(w.world.phase(k) == "RESIDENT" for k in op.keys))
+    w.date()
     return w.export(op.keys, op.request, str(tier))
 
 

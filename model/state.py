@@ -45,6 +45,16 @@ class Due:
 
     request: str
     step: int
+    after: float = 0.0
+    """A cascade that failed is not offered again before this time."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """When a tier last refused to take a store: the step, and the time."""
+
+    step: int
+    at: float
 
 
 @dataclass
@@ -56,7 +66,8 @@ class State:
     requests: dict[str, RequestSetting] = field(default_factory=dict)
     clock: float = 0.0
     now: float = 0.0
-    """The clock as the current step read it, once."""
+    """The clock as the current step read it, once; between steps, as the last call that dated
+    something read it."""
     begun: bool = False
     step: int = 0
     count: int = 0
@@ -70,10 +81,13 @@ class State:
     """When a block landed that was waited for: the lease runs from here."""
     due: dict[tuple[str, str], Due] = field(default_factory=dict)
     attempts: dict[tuple[str, str], int] = field(default_factory=dict)
-    pressed: dict[str, int] = field(default_factory=dict)
-    """Tiers that have refused, with the step in which they did."""
+    pressed: dict[str, Refusal] = field(default_factory=dict)
+    """Tiers that have refused, with the last time that they did."""
     probes: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
-    """(request, key, tier) -> since when undecided; None when it has timed out."""
+    """(request, key, tier) -> when its probe began, had the tier been undecided ever since; None
+    when it has timed out."""
+    spent: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    """(request, key, tier) -> seconds that the tier was undecided, when it is not now."""
     claims: dict[tuple[str, str], str] = field(default_factory=dict)
     """(request, key) -> the tier that was found to have it, for a plan to come."""
     barred: frozenset[Any] = frozenset()
@@ -125,12 +139,19 @@ class State:
             self.queue,
             frozenset((plain(x), self.now - t) for x, t in self.since.items()),
             frozenset((k, self.now - t) for k, t in self.landed.items()),
-            tuple((k, d.request, max(0, d.step - self.step)) for k, d in self.due.items()),
+            tuple(
+                (k, d.request, max(0, d.step - self.step), max(0.0, d.after - self.now))
+                for k, d in self.due.items()
+            ),
             frozenset(self.attempts.items()),
-            frozenset((t, self.step == n) for t, n in self.pressed.items()),
+            frozenset(
+                (t, self.step == said.step, min(self.now - said.at, self.setting.reoffer_pause))
+                for t, said in self.pressed.items()
+            ),
             frozenset(
                 (k, None if first is None else self.now - first) for k, first in self.probes.items()
             ),
+            frozenset(self.spent.items()),
             frozenset(self.claims.items()),
             frozenset(map(plain, self.barred)),
             self.ending,
@@ -147,7 +168,7 @@ class State:
 _CHANGING = (
     "world",
     *("requests", "jobs", "operations", "since", "landed", "due", "attempts"),
-    *("pressed", "probes", "claims", "minds", "mail"),
+    *("pressed", "probes", "spent", "claims", "minds", "mail"),
 )
 """What a call may change in place, and a copy therefore needs of its own."""
 

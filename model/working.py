@@ -79,6 +79,11 @@ class Working(Jobs):
         self._must_absorb("at the first call of the step")
         self._expire()
 
+    def date(self) -> None:
+        """A call between two steps reads the clock if what it starts, or ends, has a date."""
+        if not self.state.begun:
+            self.state.now = self.state.clock
+
     def absorb_before_evicting(self) -> None:
         """Completions are absorbed again before any eviction is decided."""
         self._must_absorb("before deciding what to evict")
@@ -179,11 +184,17 @@ class Working(Jobs):
     def settle(self, request: str, *key: str) -> None:
         """What some tiers have not decided about the key, or about any, matters no more."""
         about = (request, *key)
-        self.state.probes = {
-            p: since
-            for p, since in self.state.probes.items()
-            if p[: len(about)] != about or since is None  # a timeout is for good
-        }
+        for probe in [p for p in self.state.probes if p[: len(about)] == about]:
+            self._decided(probe)
+
+    def _decided(self, probe: tuple[str, str, str]) -> None:
+        """A tier is undecided no more: the time that it took counts for the rest of the request."""
+        state, deadline = self.state, self.state.setting.probe_deadline
+        since = state.probes.get(probe)
+        if since is not None:  # else it was not undecided, or has timed out, which is for good
+            del state.probes[probe]
+            if deadline is not None and state.now > since:
+                state.spent[probe] = min(state.now - since, deadline)
 
     def exists(self, key: str, request: str) -> str:
         """Is the block somewhere? Nothing is reserved; a plan may act on what was found."""
@@ -209,6 +220,7 @@ class Working(Jobs):
             probe = (request, key, tier)
             if self.world.get("retracted", key, tier) == "YES":
                 retracted = True
+                self._decided(probe)
                 continue
             if probe in state.probes and state.probes[probe] is None:
                 timed_out = True
@@ -217,12 +229,13 @@ class Working(Jobs):
             mind = state.minds.get((tier, key), "ABSENT")
             if (tier, "raise on lookup") in state.moods:
                 raised = True
-                state.probes.pop(probe, None)
+                self._decided(probe)
             elif mind == "PRESENT":
-                state.probes.pop(probe, None)
+                self._decided(probe)
                 return "CLAIMED", tier
             elif mind == "UNDECIDED":
-                first = state.probes.setdefault(probe, state.now)
+                before = state.spent.pop(probe, 0.0)
+                first = state.probes.setdefault(probe, state.now - before)
                 assert first is not None
                 if limits.probe_deadline is not None and state.now - first >= limits.probe_deadline:
                     state.probes[probe] = None
@@ -230,7 +243,7 @@ class Working(Jobs):
                 else:
                     undecided = True
             else:
-                state.probes.pop(probe, None)
+                self._decided(probe)
         for holds, word in (
             (undecided, "UNDECIDED"),
             (raised, "RAISED"),

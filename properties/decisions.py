@@ -57,7 +57,10 @@ DECISIONS: tuple[tuple[str, str], ...] = (
         "At the first of lookup, lookup_many, prepare_load, prepare_store and on_schedule_end "
         "after a step has ended: the clock is read once, every tier is polled in order, and "
         "only then do deadlines and leases run out, so a report that arrives with its deadline "
-        "wins. Again before an eviction could be decided, and then before the tiers are asked.",
+        "wins. Again before an eviction could be decided, and then before the tiers are asked. A "
+        "call between two steps that starts or ends something with a date (complete_store, a send) "
+        "reads the clock for it: what lands then has its whole lease, and its copies their whole "
+        "deadline.",
     ),
     (
         "What one tier may take of the cascade share",
@@ -68,7 +71,10 @@ DECISIONS: tuple[tuple[str, str], ...] = (
         "When a probe times out",
         "A tier is asked before its time is looked at: only when it is still undecided, the probe "
         "deadline after it first was, it counts as MISS, and for this request and key for good. "
-        "Any other answer of the tier ends the probe.",
+        "Any other answer of the tier ends the probe, and so do a promise, a retraction of the "
+        "claim and the request's being scheduled; but the time that the tier was undecided is not "
+        "given back: one that wavers goes on where it stopped, else two tiers in turn could make a "
+        "request wait for ever.",
     ),
     (
         "What a read under way does to a promise",
@@ -121,14 +127,30 @@ DECISIONS: tuple[tuple[str, str], ...] = (
     (
         "When a cascade is offered again",
         "A refused or failed one is due again at the end of a later step, as often as "
-        "`reoffers` says. A tier that refused is left alone until one of its stores reports, or"
-        " until it has none in flight at the end of a later step. One that could not start "
-        "because berths were taken stays due, and that is no attempt.",
+        "`reoffers` says. A tier that refused is left alone until one of its stores reports; one "
+        "that has none in flight, until `reoffer_pause` has passed and a later step ends. A "
+        "cascade that failed is offered again when `reoffer_pause` has passed, so that one bad "
+        "moment does not use up all offers. One that could not start because berths were taken "
+        "stays due, and that is no attempt.",
     ),
     (
         "When the end of a request is told",
         "At the first end of a step at which no store of its own is in flight (overdue ones and"
         " those from before a reset do not count) and no offer of it is parked.",
+    ),
+    (
+        "In which order blocks go",
+        "The table allows any victim that may go. The shipped manager keeps what one request uses "
+        "together, the tail before the head, and moves it as a whole: what the request stores or "
+        "has read stands behind what it used before, and all of it is as recent as its last use. "
+        "When the request ends its blocks are put into the order in which it named them.",
+    ),
+    (
+        "What a shutdown ends",
+        "Every request: promises are released, what is queued, due or parked is dropped, and each "
+        "tier hears of all ends before it is stopped. Afterwards every call is refused but those "
+        "that complete GPU operations, on_request_finished, which does nothing, and those that "
+        "only look; memory that such an operation touches is released when the last one completes.",
     ),
     (
         "What a tier may not report",

@@ -234,6 +234,9 @@ class Comparison:
             return "C1-cascade-once"
         if tier in self.before.pressed:
             return "C2-cascade-reoffered"
+        dues = [self.before.due[k, tier] for k in keys if (k, tier) in self.before.due]
+        if any(due.after > self.after.now for due in dues):  # it failed a moment ago
+            return "C2-cascade-reoffered"
         if all((k, tier) in self.after.due for k in keys):  # withheld, and not for its own sake
             return "P2-room-for-stores"
         given_up = any(after.get("cascade", k, tier) == "NONE" for k in keys)

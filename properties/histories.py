@@ -68,6 +68,7 @@ def a_menu(rng: random.Random) -> Menu:
         withdraw=flip(),
         scheduled=flip(),
         time=flip(0.3),
+        pauses=flip(),
         failures=flip(0.7),
         mistakes=flip(0.2),
         verify=flip(0.3),

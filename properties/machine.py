@@ -74,6 +74,7 @@ menus = st.builds(
     resets=st.booleans(),
     ends=st.booleans(),
     time=st.booleans(),
+    pauses=st.booleans(),
     mistakes=st.booleans(),
     verify=st.booleans(),
 )

@@ -37,6 +37,8 @@ class Menu:
     withdraw: bool = True
     scheduled: bool = True
     time: bool = True
+    pauses: bool = False
+    """Let the pause pass after which copies are offered again."""
     failures: bool = True
     """Offer completions and reports that say that something failed."""
     mistakes: bool = False
@@ -111,7 +113,8 @@ def _of_request(
     if menu.withdraw:
         for key in waited:
             yield ops.Withdraw((key,), request)
-    if menu.scheduled and waited:
+    asking = any(p[0] == request and since is not None for p, since in state.probes.items())
+    if menu.scheduled and (waited or asking):
         yield ops.StepEnd((request,))
 
 
@@ -175,3 +178,5 @@ def _surroundings(state: State, menu: Menu, keys: tuple[str, ...]) -> Iterator[O
     if menu.time and state.clock == state.now:
         limits = (state.setting.pending_deadline, state.setting.probe_deadline)
         yield ops.Advance(max([limit for limit in limits if limit is not None], default=1.0))
+    if menu.pauses and state.clock == state.now and (state.due or state.pressed):
+        yield ops.Advance(state.setting.reoffer_pause)

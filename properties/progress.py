@@ -10,7 +10,8 @@ up. So only adversaries can make anybody ask again, and a table in which a faile
 claim, which is safe, and livelocks, does not pass.
 
 *Bound on waiting*: a promise that lives has one writer at most in its life, so one pending
-deadline ends it, and `overdue` is possible at each writing stage and ends it at once.
+deadline ends it, and `overdue` is possible at each writing stage and ends it at once. Between
+promises an asker is told RETRY for at most one probe deadline for each tier (`waiting_proof`).
 """
 
 from __future__ import annotations

@@ -21,8 +21,10 @@ import z3
 
 from ..model.events import EVENTS, Event
 from ..model.rules import RULES, Rule
+from . import waiting_proof
 from .invariants import Invariant
 from .logic import TRUE, And
+from .progress import P1
 from .prover import RLIMIT, TINY, Decision, Prover, describe
 from .questions import CAN_HAPPEN, Question, Scene, scenes
 from .symbolic import Transition, check_locality
@@ -71,6 +73,27 @@ def prove(
     """
     check_locality(rules, events)
     chosen = None if only is None else frozenset(only)
+    timeless = _prove_rules(rules, events, chosen, how, seed, rlimit, workers)
+    return timeless if only is not None else [*timeless, *about_time()]
+
+
+def about_time() -> list[Verdict]:
+    """What is proved of deadlines, which the table does not speak of."""
+    return [
+        Verdict(P1, name, "any probe", word, ("arithmetic of probes",))
+        for name, word in waiting_proof.prove().items()
+    ]
+
+
+def _prove_rules(
+    rules: Sequence[Rule],
+    events: Mapping[str, Event],
+    chosen: frozenset[str] | None,
+    how: str,
+    seed: int,
+    rlimit: int,
+    workers: int,
+) -> list[Verdict]:
     if workers <= 1:
         return _share(rules, events, chosen, how, seed, rlimit, 0, 1)
     # Rules differ much in cost: each worker takes its share of every kind.

@@ -60,7 +60,7 @@ ROOMS = (
         "probes",
         "a tier that does not make up its mind, until the deadline",
         Setting(slots=1, tiers=(T("t0", undecided=("k0",)), T("t1"))),
-        _menu(minds=("UNDECIDED", "ABSENT"), time=True, ends=True),
+        _menu(minds=("UNDECIDED", "ABSENT"), time=True, ends=True, scheduled=True),
     ),
     Room(
         "failures",
@@ -153,6 +153,19 @@ ROOMS = (
         weight=3,
     ),
     Room(
+        "stores between steps",
+        "a block that lands between two steps, long after the last one: its lease begins then",
+        Setting(slots=2, tiers=()),
+        _menu(loads=True, time=True, only=frozenset({"lookup", "on_schedule_end", "time_passes"})),
+        start=(
+            ops.PrepareStore(("k0",), "r0"),
+            ops.Lookup("k0", "r0"),
+            ops.StepEnd(),
+            ops.Advance(30.0),
+            ops.CompleteStore(1),
+        ),
+    ),
+    Room(
         "mistakes",
         "calls and reports that must be refused",
         Setting(slots=1, tiers=(T("t0"),)),
@@ -162,7 +175,7 @@ ROOMS = (
         "cascades",
         "copies to a tier: refused, failed, raised, offered again, given up",
         Setting(slots=1, tiers=(T("t0"),)),
-        _menu(stores=True, moods=("refuse stores", "raise on submit")),
+        _menu(stores=True, pauses=True, moods=("refuse stores", "raise on submit")),
     ),
     Room(
         "berths",
@@ -334,6 +347,7 @@ ROOMS = (
         _menu(
             stores=True,
             ends=True,
+            pauses=True,
             moods=("refuse stores",),
             only=COPYING | {"on_request_finished"},
         ),

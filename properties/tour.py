@@ -148,10 +148,17 @@ def view(state: State, focus: str | None) -> Hashable:
         state.begun,
         state.clock > state.now,
         state.landed.get(focus, state.now) < state.now,
-        tuple(sorted((k, v.step > state.step) for k, v in state.due.items() if k[0] == focus)),
+        tuple(
+            sorted(
+                (k, v.step > state.step, v.after > state.now)
+                for k, v in state.due.items()
+                if k[0] == focus
+            )
+        ),
         tuple(sorted(a for a in state.attempts.items() if a[0][0] == focus)),
-        tuple(sorted(state.pressed)),
+        tuple(sorted((t, said.at < state.now) for t, said in state.pressed.items())),
         tuple(sorted((p[0], p[2], t is None) for p, t in state.probes.items() if p[1] == focus)),
+        tuple(sorted((p[0], p[2], s) for p, s in state.spent.items() if p[1] == focus)),
         tuple(sorted(c for c in state.claims.items() if c[0][1] == focus)),
         tuple(sorted(m for m in state.minds.items() if m[0][1] == focus)),
         tuple(sorted(state.moods)),

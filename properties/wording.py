@@ -152,6 +152,7 @@ def say_setting(setting: Setting) -> str:
             "pending_deadline",
             "probe_deadline",
             "reoffers",
+            "reoffer_pause",
         )
         if getattr(setting, name) != getattr(plain, name)
     ]

@@ -42,9 +42,9 @@ class RetryOnPromotion(Lookups):
 class MissBehindUndecided(Claims):
     """A tier has the block, but an earlier one is undecided: the answer is MISS."""
 
-    def ask(self, key: Key, request: Request, now: float) -> Secondary | MissReason | None:
+    def ask(self, key: Key, request: Request) -> Secondary | MissReason | None:
         """As usual, but an undecided tier hides those behind it."""
-        verdict = super().ask(key, request, now)
+        verdict = super().ask(key, request)
         hidden = isinstance(verdict, Secondary) and key in request.probes
         return MissReason.ABSENT if hidden else verdict
 
@@ -53,9 +53,9 @@ class MissBehindUndecided(Claims):
 class MissWhenUndecided(Claims):
     """A tier is undecided and the answer is MISS: a promotion is given up before it began."""
 
-    def ask(self, key: Key, request: Request, now: float) -> Secondary | MissReason | None:
+    def ask(self, key: Key, request: Request) -> Secondary | MissReason | None:
         """As usual, but undecided is taken for absent."""
-        verdict = super().ask(key, request, now)
+        verdict = super().ask(key, request)
         return MissReason.ABSENT if verdict is None else verdict
 
 
@@ -118,9 +118,9 @@ class RetryForAWaiter(Lookups):
 class AsksAllTiers(Claims):
     """Tiers behind the first that has the block are asked as well."""
 
-    def ask(self, key: Key, request: Request, now: float) -> Secondary | MissReason | None:
+    def ask(self, key: Key, request: Request) -> Secondary | MissReason | None:
         """As usual, and then the rest."""
-        verdict = super().ask(key, request, now)
+        verdict = super().ask(key, request)
         if isinstance(verdict, Secondary):
             for later in request.secondaries[request.secondaries.index(verdict) + 1 :]:
                 later.claim(key, request.info)
@@ -170,9 +170,9 @@ class AsksThoughPromised(Lookups):
 class ProbeTimeoutForgotten(Claims):
     """A tier that was undecided too long is asked again at once."""
 
-    def ask(self, key: Key, request: Request, now: float) -> Secondary | MissReason | None:
+    def ask(self, key: Key, request: Request) -> Secondary | MissReason | None:
         """As usual, but nothing stays timed out."""
-        verdict = super().ask(key, request, now)
+        verdict = super().ask(key, request)
         request.timed_out.clear()
         return verdict
 
@@ -181,12 +181,12 @@ class ProbeTimeoutForgotten(Claims):
 class StaleAnswer(Claims):
     """What the tiers said to one request is told to the next one, who has a right to ask."""
 
-    def ask(self, key: Key, request: Request, now: float) -> Secondary | MissReason | None:
+    def ask(self, key: Key, request: Request) -> Secondary | MissReason | None:
         """As usual, but the absence of a key is remembered beyond the request."""
         known: dict[Key, int] = self.__dict__.setdefault("_known", {})
         if known.get(key, request.handle) != request.handle:
             return MissReason.ABSENT
-        verdict = super().ask(key, request, now)
+        verdict = super().ask(key, request)
         if verdict is MissReason.ABSENT:
             known.setdefault(key, request.handle)
         return verdict
@@ -219,14 +219,14 @@ class RaisingIsUndecided(Secondary):
 class RaisingHidesLaterTiers(Claims):
     """One tier raises, and those behind it are not asked."""
 
-    def ask(self, key: Key, request: Request, now: float) -> Secondary | MissReason | None:
+    def ask(self, key: Key, request: Request) -> Secondary | MissReason | None:
         """As usual, up to the first exception."""
         allowed = request.secondaries
         for at, secondary in enumerate(allowed):
             if "raise on lookup" in getattr(secondary.tier, "moods", ()):
                 request.secondaries = allowed[: at + 1]
         try:
-            return super().ask(key, request, now)
+            return super().ask(key, request)
         finally:
             request.secondaries = allowed
 

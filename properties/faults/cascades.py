@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 
 from ...impl.blocks import Block
@@ -83,6 +84,25 @@ class OfferedUnderPressure(Cascades):
         secondary.pressed = False
         for owed in secondary.due.values():
             owed.not_in_step = -1
+
+
+@fault("C2-cascade-reoffered", PRESSURE, "cascades", case="B63")
+class NoPauseAfterARefusal(Cascades):
+    """An idle tier that refused is offered the same in every step: its offers are soon spent."""
+
+    def _ease(self, secondary: Secondary) -> None:
+        secondary.pressed_at = -math.inf
+        super()._ease(secondary)
+
+
+@fault("C2-cascade-reoffered", COPIES, "cascades", case="B63")
+class NoPauseAfterAFailure(Cascades):
+    """A copy that failed is offered again at once: one bad moment spends all of its offers."""
+
+    def _startable(self, secondary: Secondary) -> list[tuple[Block, Owed]]:
+        for owed in secondary.due.values():
+            owed.not_before = -math.inf
+        return super()._startable(secondary)
 
 
 @fault("C2-cascade-reoffered", PRESSURE, "cascades", case="B63")

@@ -13,6 +13,7 @@ from ...impl.secondary import Secondary
 from ...impl.step import Step
 from ...impl.tiers.base import Key
 from ...impl.transfers import Transfers
+from ...impl.undecided import Undecided
 from ...impl.vocabulary import MissReason, Phase
 from .making import fault
 
@@ -51,21 +52,46 @@ class NoDeadlineForStores(Transfers):
 
 
 @fault("P1-progress", WAITING, "probes", case="B31")
-class ProbeRestarts(Claims):
+class ProbeRestarts(Undecided):
     """Each lookup starts the deadline of an undecided tier anew."""
 
-    def _times_out(self, key: Key, request: Request, secondary: Secondary, now: float) -> bool:
+    def times_out(self, request: Request, key: Key, secondary: Secondary) -> bool:
+        """As usual, but as if the tier had been undecided since this step."""
         for tiers in request.probes.values():
-            tiers.update(dict.fromkeys(tiers, now))
-        return super()._times_out(key, request, secondary, now)
+            tiers.update(dict.fromkeys(tiers, self._step.now))
+        return super().times_out(request, key, secondary)
 
 
 @fault("P1-progress", WAITING, "probes", case="B31")
-class NoProbeDeadline(Claims):
+class WaveringStartsAnew(Undecided):
+    """A tier that decides and wavers again has its whole time once more: two in turn, for ever."""
+
+    def times_out(self, request: Request, key: Key, secondary: Secondary) -> bool:
+        """As usual, but what it took before is forgotten."""
+        request.spent.clear()
+        return super().times_out(request, key, secondary)
+
+
+@fault("P1-progress", WAITING, "probes", case="B31")
+class NoProbeDeadline(Undecided):
     """A tier may stay undecided for ever."""
 
-    def _times_out(self, key: Key, request: Request, secondary: Secondary, now: float) -> bool:
-        return super()._times_out(key, request, secondary, 0.0)
+    def times_out(self, request: Request, key: Key, secondary: Secondary) -> bool:
+        """As usual, but it is never too late."""
+        deadline, self._deadline = self._deadline, None
+        late = super().times_out(request, key, secondary)
+        self._deadline = deadline
+        return late
+
+
+@fault("L3-until-read", WAITING, "stores between steps", case="B31")
+class LandingDatedEarly(Step):
+    """What is stored between two steps counts as stored when the last one began."""
+
+    __slots__ = ()
+
+    def date(self) -> None:
+        """Without a look at the clock."""
 
 
 @fault("P1-progress", WAITING, "deadlines of loads", case="B13")
@@ -103,13 +129,13 @@ class ClockReadOnce(Step):
 class LandedIsEnough(PrimaryTier):
     """A promise ends when the block lands, and not when it has been read."""
 
-    def land(self, blocks: list[Block]) -> None:
+    def land(self, blocks: list[Block], request: Request) -> None:
         """As usual, but everybody is let go first."""
         for block in blocks:
-            for request in list(block.waits or ()):
-                assert request.home is not None
-                request.home.end_wait(block, request)
-        super().land(blocks)
+            for waiter in list(block.waits or ()):
+                assert waiter.home is not None
+                waiter.home.end_wait(block, waiter)
+        super().land(blocks, request)
 
 
 @fault("L3-until-read", WAITING, "promises", case="B13")
@@ -162,7 +188,7 @@ class WaitWithoutAPermit(PrimaryTier):
 class FailedIsUndecided(Claims):
     """A block whose load failed everywhere is answered RETRY, for ever."""
 
-    def ask(self, key: Key, request: Request, now: float) -> Secondary | MissReason | None:
+    def ask(self, key: Key, request: Request) -> Secondary | MissReason | None:
         """As usual, but who failed may yet change its mind."""
-        verdict = super().ask(key, request, now)
+        verdict = super().ask(key, request)
         return None if verdict is MissReason.FAILED else verdict

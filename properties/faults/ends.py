@@ -10,6 +10,7 @@ from ...impl.primary import PrimaryTier
 from ...impl.requests import Request, Requests
 from ...impl.secondary import Secondary
 from ...impl.tiers.base import Key, StoreJob
+from ...impl.undecided import Undecided
 from .making import fault
 
 ENDS = "the end of a request is told wrongly, or leaves something behind"
@@ -107,11 +108,11 @@ class IdleThoughUndecided(TieredOffloadingManager):
 
     def has_pending_work(self) -> bool:
         """As usual, but for probes."""
-        undecided, self._requests.undecided = self._requests.undecided, 0
+        undecided, self._undecided.count = self._undecided.count, 0
         try:
             return super().has_pending_work()
         finally:
-            self._requests.undecided = undecided
+            self._undecided.count = undecided
 
 
 @fault("W1-pending-work", ENDS, "cascades", case="B38")
@@ -131,14 +132,22 @@ class IdleThoughDue(TieredOffloadingManager):
 
 
 @fault("W1-pending-work", ENDS, "probes", case="B38")
-class BusyForEver(Requests):
+class BusyForEver(Undecided):
     """A request that ends while a tier is undecided leaves the manager busy for ever."""
 
-    def finish(self, request: Request) -> None:
+    def forget(self, request: Request) -> None:
         """As usual, but its probes still count."""
-        undecided = self.undecided
-        super().finish(request)
-        self.undecided = undecided
+        count = self.count
+        super().forget(request)
+        self.count = count
+
+
+@fault("W1-pending-work", ENDS, "probes", case="B38")
+class ScheduledStillAsks(Undecided):
+    """What a scheduled request left undecided is work for ever: it will not ask again."""
+
+    def settle_all(self, request: Request) -> None:
+        """Never."""
 
 
 @fault("E1-events", EVENTS, "victims", "room", case="B25")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ...impl.blocks import Block, Epoch
 from ...impl.manager import TieredOffloadingManager
@@ -62,7 +62,7 @@ class PollsEarly(TieredOffloadingManager):
         """As usual, after a poll for each key."""
         return [self.lookup(key, request) for key in keys]
 
-    def prepare_load(self, keys: Sequence[Key], request: Request) -> LoadOperation:
+    def prepare_load(self, keys: Iterable[Key], request: Request) -> LoadOperation:
         """As usual, after a poll."""
         self._renew(request)
         self._transfers.absorb()

@@ -25,6 +25,7 @@ from ...impl.secondary import Secondary
 from ...impl.step import Step
 from ...impl.stores import Stores
 from ...impl.transfers import Transfers
+from ...impl.undecided import Undecided
 from ...model.rules import RULES, Rule
 from ..contracts import CONTRACTS, TOUR
 from ..driver import Factory
@@ -43,6 +44,7 @@ PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     Step: lambda m: [m._step],
     Stores: lambda m: [m._stores],
     Transfers: lambda m: [m._transfers],
+    Undecided: lambda m: [m._undecided],
 }
 """Where the parts of a manager are found."""
 

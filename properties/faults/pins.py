@@ -127,7 +127,7 @@ class TheLastHitCounts(Lookups):
 class HitsOutliveStores(TieredOffloadingManager):
     """Short promises last into the stores of the step, which then find no room."""
 
-    def prepare_store(self, keys: Sequence[Key], request: Request) -> StoreOperation | None:
+    def prepare_store(self, keys: Iterable[Key], request: Request) -> StoreOperation | None:
         """As usual, unless something was answered HIT in this step."""
         epoch, primary = self._renew(request).epoch, self._primary
         held = (block.promise for block in primary.blocks.values())

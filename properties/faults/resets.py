@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import count
 from typing import Literal
 
@@ -58,7 +58,7 @@ class LateLoadReadable(Transfers):
         for block in blocks:
             if block.key in report.landed and block.key not in self._primary.blocks:
                 again = self._primary.take(block.key, block.phase)
-                self._primary.land([again])
+                self._primary.land([again], load.request)
 
 
 @fault("R1-reset", RESETS, "resets of loads", case="B56")
@@ -76,7 +76,7 @@ class PromotedBeforeTheFlush(TieredOffloadingManager):
 class HeldForAStepOnly(TieredOffloadingManager):
     """The end of the step counts as the flush of a reset."""
 
-    def on_schedule_end(self, newly_scheduled: Collection[object] = ()) -> None:
+    def on_schedule_end(self, newly_scheduled: Iterable[object] = ()) -> None:
         """As usual, and the hold is over."""
         super().on_schedule_end(newly_scheduled)  # type: ignore[arg-type]
         self.on_reset_flushed()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...impl.blocks import Block
 from ...impl.manager import TieredOffloadingManager
@@ -81,7 +81,7 @@ class StoredAgainInAnotherSlot(Stores):
 class PresentIsRefused(TieredOffloadingManager):
     """An offer of which everything is present is refused, and offered again for ever."""
 
-    def prepare_store(self, keys: Sequence[Key], request: Request) -> StoreOperation | None:
+    def prepare_store(self, keys: Iterable[Key], request: Request) -> StoreOperation | None:
         """As usual, but an empty operation is none."""
         operation = super().prepare_store(keys, request)
         if operation is not None and not operation.keys:

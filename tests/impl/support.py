@@ -180,6 +180,8 @@ class Rig:
         self, slots: int = 4, tiers: int | Sequence[ScriptedTier] = 1, **settings: Any
     ) -> None:
         self.now = 0.0
+        # most tests count offers; those about the pause between them set it
+        settings.setdefault("reoffer_pause", 0.0)
         if isinstance(tiers, int):
             tiers = [ScriptedTier(f"tier{number}") for number in range(tiers)]
         self.tiers = list(tiers)

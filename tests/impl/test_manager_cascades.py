@@ -103,6 +103,42 @@ def test_a_cascade_is_offered_a_bounded_number_of_times(way):
     assert rig.probe.resident_keys() == {"a"}
 
 
+@pytest.mark.parametrize("how", ["refused", "failed", "raised"])
+def test_one_bad_moment_does_not_use_up_all_offers(how):
+    rig = Rig(slots=12, reoffers=3, reoffer_pause=1.0)
+    if how == "refused":
+        rig.tier.refuses_all = True
+    elif how == "raised":
+        rig.tier.raises["submit_store"] = OSError()
+    rig.store(rig.request(), "k")
+    offers = []
+    for tick in range(45):
+        rig.now = tick / 10
+        if how == "failed":
+            for job_id in list(rig.tier.running):
+                rig.tier.fail(job_id)
+        rig.notice()
+        offers.append(len(rig.tier.stores))
+    later = how == "failed"  # the failure itself is heard of a tick later
+    assert [
+        offers[at] for at in (9, 10, 19 + later, 20 + later, 29 + 2 * later, 30 + 2 * later)
+    ] == [*(1, 2, 2, 3, 3, 4)]
+    assert not rig.manager.has_pending_work(), "and at last it is given up"
+
+
+def test_a_report_clears_the_pressure_without_a_pause():
+    rig = Rig(slots=16, reoffer_pause=1000.0)
+    request = rig.request()
+    rig.store(request, "a")
+    rig.tier.refuses_all = True
+    rig.store(request, "b")
+    rig.tier.refuses_all = False
+    rig.step()
+    rig.tier.done(rig.tier.stores[0])
+    rig.notice()
+    assert [job.keys for job in rig.tier.stores] == [("a",), ("b",), ("b",)]
+
+
 def test_without_reoffers_a_refused_cascade_is_given_up_at_once():
     rig = Rig(slots=12, reoffers=0)
     rig.tier.refuses_all = True
@@ -264,7 +300,7 @@ def test_a_promotion_that_evicts_takes_the_due_cascade_of_its_victim():
     rig.store(request, "a", "b")
     rig.tier.has("k")
     assert rig.lookup(request, "k") == [HIT_PENDING]
-    assert [block.key for block in rig.manager._secondaries[0].due] == ["b"]
+    assert [block.key for block in rig.manager._secondaries[0].due] == ["a"]
 
 
 def test_a_tier_that_refuses_what_it_was_not_offered_is_not_believed():

@@ -9,7 +9,7 @@ import pytest
 from tierproof import Arena, ConfigError, ContractViolation, TieredOffloadingManager, TierProofError
 from tierproof.impl.config import ManagerConfig
 
-from .support import HIT, Rig, ScriptedTier
+from .support import HIT, HIT_PENDING, Rig, ScriptedTier
 
 
 def test_shutdown_stops_every_tier_and_releases_the_memory():
@@ -93,19 +93,122 @@ def test_all_tiers_together_get_the_timeout():
     assert given == [5.0, 2.0, 0.0]
 
 
-def test_a_manager_that_is_shut_down_refuses_every_step():
-    rig = Rig()
+def test_a_manager_that_is_shut_down_begins_nothing_and_touches_no_tier():
+    rig = Rig(slots=8)
     request = rig.request()
-    rig.lookup(request, "k")
+    external = rig.manager.external("tier0")
+    peer = external.on_new_request("peer")
+    rig.store(request, "r")
+    rig.settle()
+    rig.lookup(request, "r", "k")
     rig.manager.shutdown()
+    touched = (rig.tier.polls, len(rig.tier.asked), len(rig.tier.log), len(rig.tier.begun))
+    manager = rig.manager
     for call in (
-        lambda: rig.manager.lookup("k", request),
-        lambda: rig.manager.lookup_many(["k"], request),
-        lambda: rig.manager.prepare_store(["k"], request),
-        lambda: rig.manager.on_schedule_end(),
+        lambda: manager.lookup("r", request),
+        lambda: manager.lookup_many(["r"], request),
+        lambda: manager.explain("r", request),
+        lambda: manager.exists(["r"], request),
+        lambda: manager.plan_load(["r"], request),
+        lambda: manager.plan_head(["r"], request),
+        lambda: manager.landed(["r"], request),
+        lambda: manager.prepare_load(["r"], request),
+        lambda: manager.prepare_store(["k"], request),
+        lambda: manager.touch(["r"], request),
+        lambda: manager.withdraw(["r"], request),
+        lambda: manager.on_schedule_end(),
+        lambda: manager.on_schedule_end([request]),
+        lambda: manager.on_new_request("late"),
+        lambda: manager.reset_cache(),
+        lambda: manager.on_reset_flushed(),
+        lambda: external.on_new_request("late"),
+        lambda: external.lookup("r", peer),
+        lambda: external.send(["r"], peer),
     ):
         with pytest.raises(ContractViolation, match="shut down"):
             call()
+    assert manager.drain(1.0) == []
+    manager.on_request_finished(request)  # it is over already: whoever tears down need not know
+    now = (rig.tier.polls, len(rig.tier.asked), len(rig.tier.log), len(rig.tier.begun))
+    assert now == touched
+
+
+def test_shutdown_drops_what_is_queued_and_due_and_tells_every_end_before_the_tiers_stop():
+    told: list[str] = []
+
+    class Witness(ScriptedTier):
+        def on_request_finished(self, request):
+            told.append(f"end {request.request_id}")
+            super().on_request_finished(request)
+
+        def shutdown(self):
+            told.append("stop")
+            super().shutdown()
+
+    rig = Rig(slots=16, tiers=[Witness()])
+    finished, live, storing = (rig.request(name) for name in ("finished", "live", "storing"))
+    rig.tier.refuses_all = True
+    rig.store(finished, "due")
+    rig.begin_store(storing, "s")
+    rig.tier.has("queued")
+    assert rig.lookup(live, "queued") == [HIT_PENDING]
+    rig.manager.on_request_finished(finished)
+    rig.manager.on_request_finished(storing)
+    rig.manager.shutdown()
+    assert told == ["end finished", "end storing", "end live", "stop"]
+    assert not rig.tier.loads
+    assert not rig.manager.has_pending_work()
+    assert rig.probe.phase("queued") == "ABSENT"
+    rig.probe.check()
+
+
+def test_memory_that_a_gpu_operation_touches_goes_when_the_last_one_ends():
+    rig = Rig(slots=8)
+    request = rig.request()
+    rig.store(request, "r")
+    rig.settle()
+    stored = rig.begin_store(request, "s")
+    loaded = rig.manager.prepare_load(["r"], request)
+    rig.manager.shutdown()
+    assert not rig.manager.arena.released
+    rig.manager.complete_store(stored)
+    assert not rig.manager.arena.released
+    jobs = len(rig.tier.stores)
+    rig.manager.complete_load(loaded)
+    assert rig.manager.arena.released
+    assert len(rig.tier.stores) == jobs, "what is stored after the shutdown is copied nowhere"
+
+
+def test_memory_stays_when_a_tier_did_not_stop_whatever_ends_later():
+    rig = Rig(slots=8)
+    request = rig.request()
+    rig.tier.raises["shutdown"] = OSError("stuck")
+    stored = rig.begin_store(request, "s")
+    with pytest.raises(OSError, match="stuck"):
+        rig.manager.shutdown()
+    rig.manager.complete_store(stored)
+    assert not rig.manager.arena.released
+
+
+def test_a_tier_that_calls_the_manager_when_it_hears_of_an_end_begins_the_next_step():
+    class Curious(ScriptedTier):
+        def on_request_finished(self, request):
+            super().on_request_finished(request)
+            rig.manager.lookup("k", other)
+
+    rig = Rig(tiers=[Curious()])
+    request, other = rig.request(), rig.request("other")
+    rig.lookup(other, "k")
+    rig.manager.on_request_finished(request)
+    rig.now = 7.0
+    polls = rig.tier.polls
+    rig.step()
+    assert rig.tier.polls == polls + 1, "the lookup came in a new step, which began as steps do"
+    assert rig.manager._step.now == 7.0
+    rig.tier.has("k")
+    assert rig.lookup(other, "k") == [HIT_PENDING]
+    rig.step()
+    assert [job.keys for job in rig.tier.loads] == [("k",)]
 
 
 def test_shutdown_waits_for_the_lock_no_longer_than_its_timeout():
@@ -158,6 +261,8 @@ def test_things_that_are_no_tiers_or_have_one_name_are_refused_before_any_is_att
         ("probe_deadline", True, "probe_deadline must be a positive"),
         ("backpressure_seconds", "1", "backpressure_seconds must be a positive"),
         ("reoffers", -1, "reoffers must be a whole number of at least 0"),
+        ("reoffer_pause", -0.1, "reoffer_pause must be a number of seconds, 0 for none"),
+        ("reoffer_pause", None, "reoffer_pause must be a number of seconds"),
         ("reoffers", 1.5, "reoffers must be a whole number"),
         ("eviction", "fifo", "eviction must be 'lru' or 'arc', not 'fifo'"),
         ("events", 1, "events must be true or false"),
@@ -175,6 +280,7 @@ def test_the_default_settings_are_those_of_the_semantics():
     config = ManagerConfig()
     assert config.from_mapping({"lease": None}).lease is None
     assert (config.promotion_share, config.cascade_share, config.reoffers) == (0.5, 0.25, 3)
+    assert config.reoffer_pause == 1.0
     assert (config.lease, config.pending_deadline, config.probe_deadline) == (30.0, 30.0, 5.0)
     assert [config.permits(slots) for slots in (1, 2, 3, 10)] == [1, 1, 1, 5]
     assert [config.berths(slots) for slots in (1, 3, 4, 8)] == [1, 1, 1, 2]

@@ -7,9 +7,8 @@ import logging
 import pytest
 
 from tierproof import MissReason
-from tierproof.impl.tiers.base import Claim
 
-from .support import HIT, HIT_PENDING, MISS, RETRY, Rig
+from .support import HIT, HIT_PENDING, MISS, Rig
 
 
 def loading(rig: Rig, *keys: str) -> None:
@@ -121,115 +120,45 @@ def test_an_overdue_transfer_is_told_once(caplog):
     assert rig.manager.stats()["tierproof_overdue_blocks_total"] == 2
 
 
-def test_a_tier_that_stays_undecided_counts_as_a_miss_and_is_not_asked_again():
-    rig = Rig(tiers=2, probe_deadline=5.0)
-    rig.tiers[0].claims["k"] = Claim.UNDECIDED
+def test_a_block_that_lands_between_two_steps_has_its_whole_lease():
+    rig = Rig(slots=4, tiers=0, lease=10.0, pending_deadline=None)
+    writer, reader = rig.request("writer"), rig.request("reader")
+    operation = rig.begin_store(writer, "k")
+    assert rig.lookup(reader, "k") == [HIT_PENDING]
+    rig.step()
+    rig.now = 100.0
+    rig.manager.complete_store(operation)
+    rig.now = 109.9
+    rig.notice()
+    assert rig.probe.waiters("k") == {reader.handle}
+    rig.now = 110.0
+    rig.notice()
+    assert not rig.probe.waiters("k")
+
+
+def test_a_copy_that_begins_between_two_steps_has_its_whole_deadline():
+    rig = Rig(slots=8, pending_deadline=10.0)
     request = rig.request()
-    assert rig.lookup(request, "k") == [RETRY]
+    operation = rig.begin_store(request, "k")
     rig.step()
-    rig.now = 4.9
-    assert rig.lookup(request, "k") == [RETRY]
-    assert rig.manager.explain("k", request).answer is RETRY
+    rig.now = 9.0
+    rig.manager.complete_store(operation)
+    rig.now = 18.0
+    rig.store(request, "other")
+    assert [job.keys for job in rig.tier.stores] == [("k",), ("other",)], "k's copy is not overdue"
+
+
+def test_a_send_between_two_steps_has_its_whole_deadline():
+    rig = Rig(slots=16, tiers=2, pending_deadline=10.0)
+    peer = rig.manager.external("tier1")
+    request = peer.on_new_request("peer")
+    rig.store(rig.request(), "k", "l")
+    rig.settle()
+    rig.now = 100.0
+    assert peer.send(["k"], request) is not None
+    rig.now = 109.0
     rig.step()
-    rig.now = 5.0
-    assert rig.manager.has_pending_work()
-    rig.lookup(request, "other")
-    assert rig.manager.explain("k", request).reason is MissReason.PROBE_TIMEOUT
-    assert rig.lookup(request, "k") == [MISS]
-    assert not rig.manager.has_pending_work()
-    asked = len(rig.tiers[0].asked)
-    rig.tiers[0].has("k")
-    assert rig.lookup(request, "k") == [MISS]
-    assert rig.manager.explain("k", request).tiers == {"tier0": "timed out", "tier1": "absent"}
-    assert len(rig.tiers[0].asked) == asked, "the timeout is sticky for this request"
-    assert rig.lookup(rig.request("another"), "k") == [HIT_PENDING]
-
-
-def test_a_tier_that_decides_in_time_is_asked_first_and_then_believed():
-    rig = Rig(probe_deadline=5.0)
-    rig.tier.claims["k"] = Claim.UNDECIDED
-    request = rig.request()
-    rig.lookup(request, "k")
-    rig.step()
-    rig.now = 5.0
-    rig.tier.claims["k"] = Claim.PRESENT
-    assert rig.lookup(request, "k") == [HIT_PENDING]
-
-
-def test_a_decided_answer_starts_the_probe_anew():
-    rig = Rig(tiers=2, probe_deadline=5.0)
-    request = rig.request()
-    for tier in rig.tiers:
-        tier.claims["k"] = Claim.UNDECIDED
-    rig.lookup(request, "k")
-    rig.step()
-    rig.tiers[0].claims["k"] = Claim.ABSENT
-    assert rig.lookup(request, "k") == [RETRY]
-    rig.step()
-    rig.tiers[0].claims["k"] = Claim.UNDECIDED
-    rig.now = 5.0
-    assert rig.lookup(request, "k") == [RETRY], "tier1 has timed out, tier0 has not"
-    assert rig.manager.explain("k", request).tiers == {"tier0": "undecided", "tier1": "timed out"}
-
-
-def test_one_tier_may_time_out_for_several_keys_and_several_tiers_for_one():
-    rig = Rig(tiers=2, probe_deadline=5.0)
-    request = rig.request()
-    for tier in rig.tiers:
-        tier.claims.update(a=Claim.UNDECIDED, b=Claim.UNDECIDED)
-    assert rig.lookup(request, "a", "b") == [RETRY, RETRY]
-    rig.step()
-    rig.now = 5.0
-    assert rig.lookup(request, "a", "b") == [MISS, MISS]
-    assert request.timed_out == {"a": 3, "b": 3}
-    rig.probe.check()
-
-
-def test_a_tier_that_raises_ends_its_probe():
-    rig = Rig(probe_deadline=None)
-    rig.tier.claims["k"] = Claim.UNDECIDED
-    request = rig.request()
-    rig.lookup(request, "k")
-    rig.step()
-    rig.now = 1e6
-    assert rig.lookup(request, "k") == [RETRY]
-    rig.tier.raises["lookup"] = OSError()
-    assert rig.lookup(request, "k") == [MISS]
-    assert not rig.manager.has_pending_work()
-
-
-def test_probes_die_with_their_request():
-    rig = Rig()
-    rig.tier.claims["k"] = Claim.UNDECIDED
-    request = rig.request()
-    rig.lookup(request, "k")
-    rig.manager.on_request_finished(request)
-    rig.step()
-    assert not rig.manager.has_pending_work()
-
-
-def test_a_full_primary_tier_leaves_other_tiers_probes_as_they_are():
-    rig = Rig(slots=1, tiers=2)
-    request = rig.request()
-    rig.begin_store(request, "x")
-    rig.tiers[0].claims["k"] = Claim.UNDECIDED
-    rig.tiers[1].has("k")
-    assert rig.lookup(request, "k") == [MISS]
-    assert rig.manager.explain("k", request).reason is MissReason.FULL
-    assert list(request.probes) == ["k"]
-    rig.probe.check()
-
-
-def test_a_wait_on_a_block_that_another_request_promotes_settles_the_probe():
-    rig = Rig(tiers=2)
-    one, other = rig.request("one", "tier0"), rig.request("other")
-    rig.tiers[0].claims["k"] = Claim.UNDECIDED
-    assert rig.lookup(one, "k") == [RETRY]
-    rig.tiers[1].has("k")
-    assert rig.lookup(other, "k") == [HIT_PENDING]
-    assert rig.lookup(one, "k") == [HIT_PENDING]
-    assert not one.probes
-    rig.probe.check()
+    assert peer.send(["l"], request) is not None, "the tier's store is not overdue"
 
 
 def test_the_clock_is_read_once_a_step():

@@ -57,7 +57,77 @@ def test_what_a_request_loads_or_stores_counts_when_it_ends():
     rig.lookup(reader, "a")
     rig.load(reader, "a")
     rig.manager.on_request_finished(reader)
-    assert victims(rig, writer, 1) == ["b"]
+    assert victims(rig, writer, 2) == ["c", "b"]
+
+
+def test_the_tail_goes_before_the_head_while_the_request_still_runs():
+    rig = Rig(slots=6, tiers=0)
+    request, other = rig.request(), rig.request("other")
+    rig.store(request, "a", "b")
+    rig.store(other, "x")
+    rig.store(request, "c")
+    rig.store(other, "y", "z")
+    assert victims(rig, rig.request(), 6) == ["c", "b", "a", "z", "y", "x"]
+
+
+def test_what_a_request_has_read_stands_before_what_it_stores():
+    rig = Rig(slots=5, tiers=0)
+    first, second, other = rig.request("first"), rig.request("second"), rig.request("other")
+    rig.store(first, "a", "b")
+    rig.store(other, "x")
+    rig.load(second, "a")
+    rig.load(second, "b")
+    rig.store(second, "c", "d")
+    assert victims(rig, rig.request(), 5) == ["x", "d", "c", "b", "a"]
+
+
+def test_a_block_that_was_held_while_a_victim_was_sought_stands_with_its_reader_after_the_read():
+    rig = Rig(slots=3, tiers=0)
+    writer, reader = rig.request("writer"), rig.request("reader")
+    rig.store(writer, "a", "b", "c")
+    read = rig.manager.prepare_load(["a", "b"], reader)
+    assert victims(rig, writer, 1) == ["c"]
+    rig.manager.complete_load(read)
+    assert victims(rig, writer, 2) == ["b", "a"]
+
+
+def test_a_store_that_ends_after_its_request_still_stands_with_what_the_request_used():
+    rig = Rig(slots=3, tiers=0)
+    request, other = rig.request(), rig.request("other")
+    rig.store(request, "a")
+    late = rig.begin_store(request, "b")
+    rig.manager.on_request_finished(request)
+    rig.store(other, "x")
+    rig.step()
+    rig.manager.complete_store(late)
+    rig.step()
+    assert request.told
+    assert victims(rig, other, 3) == ["x", "b", "a"]
+
+
+def test_a_read_from_before_a_reset_moves_nothing():
+    rig = Rig(slots=3, tiers=0)
+    request = rig.request()
+    rig.store(rig.request(), "a")
+    read = rig.manager.prepare_load(["a"], request)
+    rig.manager.reset_cache()
+    rig.store(request, "a", "b")
+    rig.manager.complete_load(read)
+    rig.probe.check()
+    assert victims(rig, request, 2) == ["b"]
+
+
+def test_what_ended_requests_leave_in_the_order_does_not_grow():
+    rig = Rig(slots=2, tiers=0)
+    policy = rig.manager._primary.policy
+    for number in range(50):
+        request = rig.request()
+        rig.store(request, f"a{number}", f"b{number}")
+        assert len(list(policy.runs())) <= 3, "what a live request lost is forgotten when it is met"
+    for request in list(rig.manager._requests.live.values()):
+        rig.manager.on_request_finished(request)
+    rig.step()
+    assert list(policy.runs()) == []
 
 
 def test_cascades_do_not_count_as_use():
@@ -67,7 +137,7 @@ def test_cascades_do_not_count_as_use():
     (job,) = rig.tier.stores
     rig.tier.done(job)
     rig.notice()
-    assert victims(rig, request, 1) == ["a"]
+    assert victims(rig, request, 1) == ["c"]
 
 
 @pytest.mark.parametrize("held", range(6))
@@ -75,7 +145,7 @@ def test_the_order_is_exact_however_blocks_were_held_when_a_victim_was_sought(he
     rig = Rig(slots=6, tiers=0)
     request = rig.request()
     keys = ["a", "b", "c", "d", "e", "f"]
-    rig.store(request, *keys)
+    rig.store(request, *reversed(keys))
     operations = [rig.manager.prepare_load([key], request) for key in keys[:held]]
     random.Random(held).shuffle(operations)
     if held < 6:
@@ -109,11 +179,11 @@ def test_a_block_that_was_stepped_over_and_touched_is_the_most_recent():
     rig.store(request, "a", "b", "c")
     operation = rig.manager.prepare_load(["a"], request)
     written = rig.begin_store(request, "x")
-    assert written.evicted == ("b",)
+    assert written.evicted == ("c",)
     rig.manager.complete_store(written)
     rig.manager.touch(["a"], request)
     rig.manager.complete_load(operation)
-    assert victims(rig, request, 3) == ["c", "x", "a"]
+    assert victims(rig, request, 3) == ["x", "b", "a"]
 
 
 def test_the_order_is_that_of_a_list_kept_by_hand():
@@ -130,6 +200,8 @@ def test_the_order_is_that_of_a_list_kept_by_hand():
                 pinned[key] = rig.manager.prepare_load([key], rig.request())
             elif key in pinned:
                 rig.manager.complete_load(pinned.pop(key))
+                order.remove(key)
+                order.append(key)
             elif key in order:
                 rig.manager.touch([key], request)
                 order.remove(key)
@@ -144,12 +216,63 @@ def test_the_order_is_that_of_a_list_kept_by_hand():
             rig.probe.check()
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_is_that_of_runs_kept_by_hand(seed):
+    draw = random.Random(seed)
+    rig = Rig(slots=64, tiers=0)
+    requests = [rig.request(f"r{number}") for number in range(4)]
+    runs: list[tuple[object, list[object]]] = []  # oldest first, each from the tail to the head
+
+    def latest(owner: object) -> list[object]:
+        run = next((run for run in runs if run[0] is owner), (owner, []))
+        runs[:] = [one for one in runs if one is not run] + [run]
+        return run[1]
+
+    def forget(key: object) -> None:
+        for _, keys in runs:
+            if key in keys:
+                keys.remove(key)
+
+    read: set[tuple[int, object]] = set()
+    touched: set[tuple[int, object]] = set()
+    for number in range(60):
+        request = draw.choice(requests)
+        resident = [key for _, keys in runs for key in keys]
+        act = draw.random()
+        if act < 0.4 or not resident:
+            new = [f"{number}.{i}" for i in range(draw.randint(1, 3))]
+            if len(resident) + len(new) > 64:
+                break
+            rig.store(request, *new)
+            run = latest(request)
+            for one in new:
+                run.insert(0, one)
+                read.add((request.handle, one))  # it knows where its own blocks stand
+        elif act < 0.7:
+            key = draw.choice(resident)
+            rig.load(request, key)
+            if (request.handle, key) not in read | touched:
+                read.add((request.handle, key))
+                forget(key)
+                latest(request).insert(0, key)
+        else:
+            key = draw.choice(resident)
+            rig.manager.touch([key], request)
+            if (request.handle, key) not in touched:
+                touched.add((request.handle, key))
+                forget(key)
+                latest(request).append(key)
+        order = [key for _, keys in runs for key in keys]
+        assert [block.key for block in rig.manager._primary.policy.order()] == order
+        rig.probe.check()
+
+
 def test_arc_prefers_blocks_that_were_used_again():
     rig = Rig(slots=4, tiers=0, eviction="arc")
     writer, reader = rig.request("writer"), rig.request("reader")
     rig.store(writer, "a", "b", "c", "d")
     rig.manager.touch(["a"], reader)
-    assert victims(rig, writer, 3) == ["b", "c", "d"]
+    assert victims(rig, writer, 3) == ["d", "c", "b"]
     rig.probe.check()
 
 
@@ -158,13 +281,13 @@ def test_arc_learns_from_what_it_evicted_too_early():
     request = rig.request()
     policy = arc(rig)
     rig.store(request, "a", "b")
-    rig.store(request, "c")  # a goes, and was used once
-    rig.store(request, "a")  # b goes; a came back: blocks used once get more room
+    rig.store(request, "c")  # b goes, and was used once
+    rig.store(request, "b")  # c goes; b came back: blocks used once get more room
     assert policy._target == 1.0
-    assert [block.key for block in policy.order()] == ["c", "a"]
-    rig.manager.touch(["c"], rig.request())
-    assert rig.store(request, "e").evicted == ("a",)
-    assert rig.store(request, "a").evicted == ("c",)
+    assert [block.key for block in policy.order()] == ["a", "b"]
+    rig.manager.touch(["a"], rig.request())
+    assert rig.store(request, "e").evicted == ("b",)
+    assert rig.store(request, "b").evicted == ("a",)
     assert policy._target == 0.0
     rig.manager.reset_cache()
     assert list(policy.order()) == []

@@ -143,7 +143,7 @@ def test_a_promotion_evicts_when_no_slot_is_free():
     rig.tier.has("k")
     assert rig.manager.explain("k", request).answer is HIT_PENDING
     assert rig.lookup(request, "k") == [HIT_PENDING]
-    assert rig.probe.phase("x") == "ABSENT"
+    assert rig.probe.phase("y") == "ABSENT"
     rig.probe.check()
 
 

@@ -126,10 +126,10 @@ def test_a_plan_evicts_only_what_it_does_not_load():
     rig.tier.refuses_all = True  # no copy pins a block
     rig.store(request, "old", "mine", "other")
     rig.tier.has("new")
-    rig.manager.exists(["old", "new"], request)
-    plan = rig.manager.plan_load(["old", "new"], request)
+    rig.manager.exists(["other", "new"], request)
+    plan = rig.manager.plan_load(["other", "new"], request)
     assert (plan.verdict, plan.promoted) == (PLANNED, ("new",))
-    assert rig.probe.phase("old") == "RESIDENT", "the least recently used, but the plan's own"
+    assert rig.probe.phase("other") == "RESIDENT", "the first to go, but the plan's own"
     assert rig.probe.phase("mine") == "ABSENT"
 
 

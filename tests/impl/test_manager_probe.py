@@ -144,7 +144,7 @@ def _damage_block(name: str, /, **fields: object) -> Damage:
         (_damage_block("loading", waits={}), "empty waits"),
         (_wait_unknown, "without knowing it"),
         (lambda rig: setattr(rig.manager._requests, "waiting", 0), "waits, counted 0"),
-        (lambda rig: setattr(rig.manager._requests, "undecided", 0), "undecided probes, counted 0"),
+        (lambda rig: setattr(rig.manager._undecided, "count", 0), "undecided probes, counted 0"),
         (_lose_request_count, "parked offers, there are"),
     ],
 )

@@ -15,11 +15,11 @@ def test_a_landed_block_stays_until_its_waiter_has_read_it():
     rig.promote(request, "a", "b")
     rig.store(request, "x", "y")
     rig.settle()
-    assert rig.begin_store(request, "z", "w").evicted == ("x", "y")
+    assert rig.begin_store(request, "z", "w").evicted == ("y", "x")
     assert rig.manager.prepare_store(["v"], request) is None, "a promised block was evicted"
     rig.lookup(request, "a", "b")
     rig.load(request, "a", "b")
-    assert rig.begin_store(request, "v").evicted == ("a",)
+    assert rig.begin_store(request, "v").evicted == ("b",)
 
 
 def test_a_waiter_is_never_answered_miss_or_retry_again_before_a_named_release():
@@ -173,8 +173,8 @@ def test_a_hit_promise_ends_when_a_store_begins_even_one_that_gets_nothing():
     rig.lookup(request, "a", "b")
     rig.tier.has("k")
     assert rig.lookup(other, "k") == [MISS]
-    assert rig.begin_store(other, "x").evicted == ("a",)
-    assert rig.lookup(other, "k") == [HIT_PENDING], "b's promise should have ended with the store"
+    assert rig.begin_store(other, "x").evicted == ("b",)
+    assert rig.lookup(other, "k") == [HIT_PENDING], "a's promise should have ended with the store"
     rig.probe.check()
 
 

@@ -218,6 +218,7 @@ class Walk:
         for _ in range(40):
             for tier in self.rig.tiers:
                 tier.done_all()
+            self.rig.now += 1.0  # what failed is not offered again at once
             self.rig.step()
 
 

@@ -39,6 +39,8 @@ class History:
         keys = setting.setdefault("keys", ("k0",))
         setting.setdefault("tiers", (T("t0", *keys),))
         setting.setdefault("slots", 4)
+        # most tests count offers; those about the pause between them set it
+        setting.setdefault("reoffer_pause", 0.0)
         self.state = begin(Setting(**setting))
         self.last = Outcome(self.state)
 

@@ -207,11 +207,68 @@ def test_a_decided_answer_ends_a_probe():
     assert not h.pending()
 
 
+def test_a_tier_that_wavers_goes_on_where_it_stopped():
+    h = History(tiers=(T("t0", undecided=("k0",)),))
+    h.lookup()
+    h.pass_time(3)
+    says(h, "t0", "ABSENT")
+    assert h.reason() == "ABSENT"
+    h.pass_time(100)
+    says(h, "t0", "UNDECIDED")
+    assert h.lookup() == RETRY
+    h.pass_time(1.5)
+    assert h.lookup() == RETRY
+    h.pass_time(0.5)
+    assert h.reason() == "PROBE_TIMEOUT", "three seconds then, two now"
+
+
+def test_two_tiers_that_waver_in_turn_do_not_answer_retry_for_ever():
+    h = History(tiers=(T("t0"), T("t1")))
+    answers = []
+    for step in range(20):
+        for tier in ("t0", "t1"):
+            says(h, tier, "UNDECIDED" if tier == f"t{step % 2}" else "ABSENT")
+        answers.append(h.lookup())
+        h.pass_time(1)
+    assert answers == [RETRY] * answers.count(RETRY) + [MISS] * answers.count(MISS)
+    assert 0 < answers.count(RETRY) <= 10, "one probe deadline of five steps for each tier"
+
+
+def test_a_scheduled_request_leaves_no_question_open():
+    h = History(tiers=(T("t0", undecided=("k0",)),))
+    h.lookup()
+    h.end("r0")
+    assert not h.pending()
+
+
+def test_a_retracted_claim_ends_the_question_that_was_open():
+    h = History(tiers=(T("t0", undecided=("k0",)),), requests=(R("r0"), R("r1")))
+    h.lookup()
+    says(h, "t0", "PRESENT")
+    h.lookup(request="r1")
+    h.end()
+    h.report(h.job())
+    h.end()
+    assert (h.retracted(), h.pending()) == (True, True)
+    assert h.reason() == "FAILED"
+    assert not h.pending()
+
+
+def test_a_key_that_is_named_twice_is_asked_for_once():
+    h = History(keys=("k0", "k1"), tiers=(T("t0", "k0"),))
+    out = h.do(ops.Exists(("k0", "k1", "k0"), "r0"))
+    assert out.answer == ("PRESENT", "ABSENT", "PRESENT")
+    assert out.asked == (("t0", "k0"), ("t0", "k1"))
+
+
 def test_without_a_probe_deadline_a_tier_may_be_undecided_for_ever():
     h = History(tiers=(T("t0", undecided=("k0",)),), probe_deadline=None)
     h.lookup()
     h.pass_time(1e9)
     assert h.lookup() == RETRY
+    says(h, "t0", "ABSENT")
+    h.lookup()
+    assert h.state.spent == {}
 
 
 def test_a_promotion_is_held_between_a_reset_and_its_flush_and_no_tier_is_asked():

@@ -129,6 +129,35 @@ def test_a_failed_copy_is_offered_again_at_the_end_of_the_step_that_heard_of_it(
     assert h.state.attempts == {}
 
 
+@pytest.mark.parametrize("mood", ["refuse stores", "raise on submit"])
+def test_one_bad_moment_does_not_use_up_all_offers(mood):
+    h = History(tiers=(T("t0"),), reoffer_pause=1.0)
+    h.do(ops.Mood("t0", mood))
+    h.store("k0")
+    tried = []
+    for _ in range(3):
+        h.end()
+        h.end()
+        tried.append(len(cascades(h)))
+        h.pass_time(1.0)
+        h.end()
+        tried.append(len(cascades(h)))
+    assert tried == [0, 1, 0, 1, 0, 1]
+    assert h.cascade() == "NONE"
+
+
+def test_a_report_ends_the_pressure_without_a_pause():
+    h = History(slots=8, keys=("k0", "k1"), tiers=(T("t0"),), reoffer_pause=1000.0)
+    h.store("k0")
+    h.do(ops.Mood("t0", "refuse stores"))
+    h.store("k1")
+    h.do(ops.Mood("t0", "refuse stores", on=False))
+    h.land("CASCADE")
+    h.end()
+    h.end()
+    assert h.cascade("k1") == "RUNNING"
+
+
 def test_a_copy_whose_submit_raises_has_failed_and_takes_no_berth():
     h = History(tiers=(T("t0"),), reoffers=1)
     h.do(ops.Mood("t0", "raise on submit"))

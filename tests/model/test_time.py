@@ -40,6 +40,29 @@ def test_a_writer_past_its_deadline_answers_miss_ends_the_waits_and_keeps_its_sl
     assert (h.waits(), h.free, h.permits) == (False, 3, 1)
 
 
+def test_a_block_that_lands_between_two_steps_has_its_whole_lease():
+    h = writing("store", tiers=(), pending_deadline=None)
+    h.do(ops.Advance(100))
+    write_ends(h, "store", ok=True)
+    h.pass_time(29.9)
+    h.notice()
+    assert h.waits()
+    h.pass_time(0.1)
+    h.notice()
+    assert not h.waits()
+
+
+def test_a_copy_that_begins_between_two_steps_has_its_whole_deadline():
+    h = History(slots=8, keys=("k0", "k1"), tiers=(T("t0"),))
+    h.offer("k0")
+    h.end()
+    h.do(ops.Advance(29))
+    h.do(ops.CompleteStore(1))
+    h.do(ops.Advance(29))
+    h.store("k1")
+    assert h.cascade("k1") == "RUNNING", "the copy of k0 is not overdue"
+
+
 @KINDS
 def test_a_report_that_arrives_with_the_deadline_wins(kind):
     h = writing(kind)

@@ -456,7 +456,7 @@ BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]
         "C2-cascade-reoffered",
         OffersOnce,
         EMPTY,
-        (offer, refuses, stored, calm, step, step),
+        (offer, refuses, stored, calm, step, ops.Advance(1.0), step),
         "did not submit a STORE of ('k0',)",
     ),
     "a promotion between a reset and its flush": (

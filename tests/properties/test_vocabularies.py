@@ -47,6 +47,7 @@ def test_both_rooms_call_the_absence_of_a_request_the_same():
         "pending_deadline",
         "probe_deadline",
         "reoffers",
+        "reoffer_pause",
     ],
 )
 def test_both_rooms_have_the_same_defaults(name):
