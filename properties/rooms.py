@@ -227,7 +227,7 @@ ROOMS = (
     Room(
         "resets of plain stores",
         "a store from before a reset that lands, or fails, after it",
-        Setting(slots=1, tiers=()),
+        Setting(slots=2, tiers=()),
         _menu(stores=True, resets=True),
     ),
     Room(
@@ -266,6 +266,24 @@ ROOMS = (
         "a block that is read or promised, next to one that may go, when room is needed",
         Setting(slots=2, keys=("k0", "k1", "k2"), tiers=()),
         _menu(stores=True, loads=True, failures=False),
+        focus="k1",
+    ),
+    Room(
+        "first to go",
+        "the block that would go first is read when room is needed",
+        Setting(slots=2, keys=("k0", "k1", "k2"), tiers=()),
+        _menu(
+            stores=True,
+            loads=True,
+            only=frozenset({"prepare_store", "prepare_load", "complete_load"}),
+        ),
+        focus="k1",
+        start=(
+            ops.PrepareStore(("k0",), "r0"),
+            ops.PrepareStore(("k1",), "r0"),
+            ops.CompleteStore(1),
+            ops.CompleteStore(2),
+        ),
     ),
     Room(
         "hits",
@@ -349,7 +367,7 @@ ROOMS = (
             ends=True,
             pauses=True,
             moods=("refuse stores",),
-            only=COPYING | {"on_request_finished"},
+            only=COPYING | {"on_request_finished", "time_passes"},
         ),
     ),
     Room(

@@ -69,7 +69,7 @@ class PinKept(Transfers):
         super().end_read(operation)
 
 
-@fault("S3-pins", PINS, "victims", case="B13")
+@fault("S3-pins", PINS, "first to go", case="B13")
 class EvictsPinned(LeastRecentlyUsed):
     """A pinned block is evicted while another one could go."""
 

@@ -143,7 +143,7 @@ class BarredForgotten(Cascades):
                 job.barred = False
 
 
-@fault("S4-operations", RESETS, case="B33", method="runs")
+@fault("R1-reset", RESETS, "resets of plain stores", case="B33")
 class NumbersBeginAgain(Transfers):
     """Operations are numbered anew after a reset, and an old completion ends a new store."""
 

@@ -159,15 +159,15 @@ def test_B12_a_newer_value_that_a_tier_refuses_is_never_answered_with_the_older_
     # Keys are content addresses: a newer value is a new key, and the older one stays what it was.
     rig = Rig(slots=4)
     request = rig.request()
-    rig.store(request, "k, older")
+    rig.store(rig.request(), "k, older")
     rig.tier.done_all()
     rig.step()
     rig.tier.refuses.add("k, newer")
-    rig.store(request, "k, newer")
-    rig.store(request, "x", "y")
-    rig.store(request, "z")  # evicts the older value and, with one more, the newer one
+    rig.store(rig.request(), "k, newer")
+    rig.store(rig.request(), "x", "y")
+    rig.store(rig.request(), "z")  # evicts the older value and, with one more, the newer one
     rig.settle()
-    rig.store(request, "w")
+    rig.store(rig.request(), "w")
     rig.settle()
     assert "k, newer" not in rig.probe.resident_keys() | set(rig.tier.kept)
     assert rig.lookup(request, "k, newer") == [MISS]
