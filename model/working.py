@@ -56,6 +56,8 @@ class Working(Jobs):
     def refused_state(self, before: State) -> State:
         """What a refused call leaves: a step that it has begun has begun, what it has polled has
         been polled, and nothing of the call itself."""
+        if not self._begun_here and not self.seen.polled:
+            return before
         again = Working(before.copy(), Seen(polled=self.seen.polled))
         if self._begun_here:
             again.begin_step()
