@@ -97,7 +97,11 @@ class Kit:
         if name is not None:
             chosen = resolve(name)
             trial: Trial = ManagerTrial(
-                chosen, budget=self.budget(), seed=self.seed, folder=self.folder
+                chosen,
+                budget=self.budget(),
+                seed=self.seed,
+                wanted=tuple(CONTRACTS) if self.only is None else self.only,
+                folder=self.folder,
             )
             yield from self._tests(session, name, trial, pairs())
         name = self._option("tier")

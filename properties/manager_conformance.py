@@ -88,6 +88,7 @@ class ManagerConformance:
             histories=self.histories,
             rooms=rooms,
             enough=self.enough,
+            wanted=[c for c in self.contracts if kit.only is None or c in kit.only],
             folder=kit.folder,
         )
 
