@@ -7,12 +7,8 @@ interrupted.
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +34,7 @@ from .options import (
     SeedOption,
     write_fault,
 )
+from .processes import interruptible
 from .report import COULD_NOT, GOOD, INTERRUPTED, writable
 from .terminal import Terminal
 
@@ -254,30 +251,11 @@ def bench_scan(json: JsonOption = None, junit: JunitOption = None) -> None:
     outputs.finish(run(terminal), terminal)
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ctrl-C ends the worker processes of a check too, which would else finish what they do."""
-
-    def interrupt(number: int, frame: object) -> None:
-        for worker in multiprocessing.active_children():
-            worker.terminate()
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; faults of ours are raised."""
     command = typer.main.get_command(app)
     try:
-        with _interruptible():
+        with interruptible():
             command(args=None if args is None else list(args), prog_name="tierproof")
     except SystemExit as ended:
         code = ended.code

@@ -23,6 +23,7 @@ from .driver import Factory
 from .found import Found
 from .lockstep import Divergence, Lockstep, Saved
 from .moves import Menu, moves
+from .processes import deaf_workers
 
 Progress = Callable[[int, int], None]
 
@@ -182,7 +183,9 @@ def exhaustive(
         try:
             with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=fork) as pool:
                 firsts = range(0, len(todo), CHUNK)
-                for first, one in zip(firsts, pool.map(_last_step, firsts), strict=True):
+                with deaf_workers():
+                    tried = pool.map(_last_step, firsts)
+                for first, one in zip(firsts, tried, strict=True):
                     result.add(one)
                     if progress is not None:
                         progress(min(first + CHUNK, len(todo)), len(todo))

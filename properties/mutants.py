@@ -21,6 +21,7 @@ from .contracts import RUNS, TOUR
 from .faults import FAULTS, Fault
 from .found import Found
 from .histories import first_found
+from .processes import deaf_workers
 from .rooms import ROOMS, Room
 from .shortest import search
 from .tour import walk
@@ -149,7 +150,9 @@ def _shared(
     chunk = max(1, min(20, len(items) // (8 * count)))
     spawn = multiprocessing.get_context("spawn")  # a solver does not survive a fork
     with ProcessPoolExecutor(count, mp_context=spawn, initializer=_quietly) as pool:
-        for done, one in enumerate(pool.map(fate, items, chunksize=chunk), 1):
+        with deaf_workers():
+            fates = pool.map(fate, items, chunksize=chunk)
+        for done, one in enumerate(fates, 1):
             if progress is not None:
                 progress(done, len(items))
             yield one

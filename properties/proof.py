@@ -25,6 +25,7 @@ from . import waiting_proof
 from .invariants import Invariant
 from .logic import TRUE, And
 from .progress import P1
+from .processes import deaf_workers
 from .prover import RLIMIT, TINY, Decision, Prover, describe
 from .questions import CAN_HAPPEN, Question, Scene, scenes
 from .symbolic import Transition, check_locality
@@ -98,10 +99,11 @@ def _prove_rules(
         return _share(rules, events, chosen, how, seed, rlimit, 0, 1)
     # Rules differ much in cost: each worker takes its share of every kind.
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        jobs = [
-            pool.submit(_share, rules, events, chosen, how, seed, rlimit, i, workers)
-            for i in range(workers)
-        ]
+        with deaf_workers():
+            jobs = [
+                pool.submit(_share, rules, events, chosen, how, seed, rlimit, i, workers)
+                for i in range(workers)
+            ]
         verdicts = [verdict for job in jobs for verdict in job.result()]
     order = {scene.rule: i for i, scene in enumerate(scenes(rules, events, chosen))}
     return sorted(verdicts, key=lambda verdict: order[verdict.rule])

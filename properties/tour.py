@@ -22,6 +22,7 @@ from ..model.state import State
 from .driver import Driver, Factory
 from .found import Found
 from .lockstep import Divergence, Lockstep, Saved
+from .processes import deaf_workers
 from .rooms import ROOMS, Room
 from .scenes import Scene, scenes
 from .under_test import OPTIONAL_CALLS
@@ -305,7 +306,8 @@ def tour(
             _collect(result, map(_walk, order), progress, len(order), stop_at_first)
         else:
             with ProcessPoolExecutor(count, mp_context=get_context("fork")) as pool:
-                walks = pool.map(_walk, order)
+                with deaf_workers():
+                    walks = pool.map(_walk, order)
                 _collect(result, walks, progress, len(order), stop_at_first)
                 pool.shutdown(cancel_futures=True)
     finally:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -236,6 +237,26 @@ def test_ctrl_c_in_the_real_command_ends_with_130(tmp_path):
     while not (tmp_path / "started").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert errors == "tierproof: interrupted\n"
+
+
+def workers_of(process):
+    """The processes that a command has started itself."""
+    task = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return task.read_text().split() if task.exists() else []
+
+
+@pytest.mark.parametrize("command", ["tour", "prove", "mutants"])
+def test_ctrl_c_at_a_terminal_reaches_the_workers_as_well_and_none_of_them_tells(command):
+    # a terminal sends the signal to the whole group, the workers of the check among it
+    process = start(command, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not workers_of(process) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert workers_of(process)
+    os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
     assert errors == "tierproof: interrupted\n"

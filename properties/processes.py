@@ -1,0 +1,56 @@
+"""Worker processes and Ctrl-C, which a terminal sends to every process of a command at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+
+
+@contextmanager
+def deaf_workers() -> Iterator[None]:
+    """Processes that are started within never hear Ctrl-C: who started them ends them.
+
+    They would each print where they were interrupted. The signal is blocked for those that are
+    spawned, and those that are forked inherit a handler that does nothing. One that arrives in this
+    process meanwhile is put off, or it would leave workers that are half begun and that nobody
+    knows of.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[object] = []
+    resource_tracker.ensure_running()  # which would else be started within, and end the blocking
+    handler = signal.signal(signal.SIGINT, lambda number, frame: heard.append(frame))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends the worker processes of a check too, which would else finish what they do."""
+
+    def interrupt(number: int, frame: object) -> None:
+        # the threads that wait for the workers have nothing to tell about the end of these
+        threading.excepthook = lambda _: None
+        for worker in multiprocessing.active_children():
+            worker.terminate()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
