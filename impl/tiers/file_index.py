@@ -23,12 +23,15 @@ _ABSENT = 262_144
 class Entry:
     """A file believed to be there: its size in bytes, recency in nanoseconds, and folder.
 
-    `checked` is when that was last seen, in seconds of the index's clock.
+    `checked` is when that was last seen, in seconds of the index's clock; None: a worker has just
+    found out, for somebody who has not heard it yet.
     """
 
     __slots__ = ("checked", "size", "space", "stamp", "trust")
 
-    def __init__(self, size: int, stamp: int, space: str, trust: int, checked: float) -> None:
+    def __init__(
+        self, size: int, stamp: int, space: str, trust: int, checked: float | None
+    ) -> None:
         self.size = size
         self.stamp = stamp
         self.space = space
@@ -42,7 +45,8 @@ class FileIndex:
     `size` is what a block's file must have. With `shared` a block that is not listed is asked for,
     and an "absent" is believed for `absent_seconds` after it was first told. A "present" is
     believed for `present_seconds`: a server may evict what nobody here has deleted; None: until
-    somebody finds it gone.
+    somebody finds it gone. Either answer is told to the first who asks for it, however late: a
+    scheduler whose steps are longer than that would else never hear one.
     """
 
     def __init__(
@@ -116,11 +120,13 @@ class FileIndex:
             return taken, bool(self._questions)
 
     def _believed_present(self, entry: Entry) -> bool:
-        return (
-            entry.trust == self._trust
-            and entry.size == self._size
-            and self._clock() - entry.checked < self._present_seconds
-        )
+        if entry.trust != self._trust or entry.size != self._size:
+            return False
+        now = self._clock()
+        if entry.checked is None:
+            entry.checked = now
+            return True
+        return now - entry.checked < self._present_seconds
 
     def _believed_absent(self, digest: bytes) -> bool:
         if digest not in self._absent:
@@ -146,6 +152,7 @@ class FileIndex:
                 self._believe_absent(digest)
             else:
                 self._put(digest, found.size, found.stamp, found.space)
+                self._entries[digest].checked = None
 
     def unanswered(self, digest: bytes, token: int) -> None:
         """A worker could not tell: ABSENT for a while, but the file stays listed."""

@@ -221,8 +221,9 @@ class FileMover(BlockMover):
     ) -> _T | None:
         """What `read` makes of the block's open file; None when there is none, or a corrupt one.
 
-        A file that is gone is no longer listed (`tell=False`: the caller tells the index),
-        a corrupt one is removed.
+        A file that is gone is no longer listed, and a corrupt one is removed. With `tell=False`
+        the caller tells the index: being told withdraws what was asked, and nobody would hear an
+        answer for as long as a corrupt file cannot be removed.
 
         Raises:
             OSError: anything else.
@@ -234,7 +235,7 @@ class FileMover(BlockMover):
             try:
                 return read(fd)
             except CorruptBlockError as corrupt:
-                self._remove(digest, path, self._io.fstat(fd), str(corrupt))
+                self._remove(digest, path, self._io.fstat(fd), str(corrupt), tell=tell)
                 raise
             finally:
                 self._io.close(fd)
@@ -251,13 +252,16 @@ class FileMover(BlockMover):
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise
-            self._remove(digest, path, self._io.stat(path), "a symbolic link")
+            self._remove(digest, path, self._io.stat(path), "a symbolic link", tell=tell)
             return None
         self._trouble.worked("read")
         return result
 
-    def _remove(self, digest: bytes, path: str, found: os.stat_result, why: str) -> None:
-        self._index.vanished(digest)
+    def _remove(
+        self, digest: bytes, path: str, found: os.stat_result, why: str, *, tell: bool
+    ) -> None:
+        if tell:
+            self._index.vanished(digest)
         self._tell("corrupt")
         self._trouble.failed("read", f"a file is corrupt ({why}) and was removed")
         try:

@@ -114,7 +114,7 @@ class RemoteMover(BlockMover):
             return more
         self._trouble.worked("read")
         for (digest, token), header in zip(questions, headers, strict=True):
-            good = header is not None and self._is_good(digest, header)
+            good = header is not None and self._is_good(digest, header, tell=False)
             found = FoundBlock(digest, self._space, self._size, self._stamp()) if good else None
             self._index.answer(digest, token, found)
         self._forget()
@@ -207,18 +207,23 @@ class RemoteMover(BlockMover):
         self._trouble.worked("read")
         return True
 
-    def _is_good(self, digest: bytes, header: bytes) -> bool:
+    def _is_good(self, digest: bytes, header: bytes, *, tell: bool = True) -> bool:
+        """Whether a header is the block's; else it is removed (`tell`: as for `_remove`)."""
         try:
             if len(header) != SHORT_HEADER:
                 raise CorruptBlockError("a header of a wrong length")
             self._label(digest).check_header(memoryview(header))
         except CorruptBlockError as corrupt:
-            self._remove(digest, str(corrupt))
+            self._remove(digest, str(corrupt), tell=tell)
             return False
         return True
 
-    def _remove(self, digest: bytes, why: str) -> None:
-        self._index.vanished(digest)
+    def _remove(self, digest: bytes, why: str, *, tell: bool = True) -> None:
+        """Remove a corrupt block. With `tell` the index is told, which withdraws what was asked;
+        who is about to answer tells it by that, or nobody would hear an answer for as long as the
+        block cannot be removed."""
+        if tell:
+            self._index.vanished(digest)
         self._tell("corrupt")
         self._trouble.failed("read", f"a block is corrupt ({why}) and was removed")
         try:
