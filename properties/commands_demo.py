@@ -100,8 +100,8 @@ def need_torch() -> None:
         found = False
     if not found:
         raise UsageError(
-            "demo needs torch, which is not installed: pip install 'tierproof[torch]', or first "
-            "the build of torch that fits your device"
+            "demo needs torch, which is not installed; in a clone of TierProof: "
+            "pip install '.[torch]', or first the build of torch that fits your device"
         )
 
 

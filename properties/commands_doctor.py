@@ -113,7 +113,10 @@ def device() -> Finding:
     try:
         import torch
     except ImportError:
-        return "device: torch is not installed", "pip install 'tierproof[torch]' to copy to a GPU"
+        return (
+            "device: torch is not installed",
+            "to copy to a GPU: pip install '.[torch]' in a clone",
+        )
     if torch.cuda.is_available():
         return f"device: {torch.cuda.get_device_name(0)}, CUDA {torch.version.cuda}", ""
     return f"device: torch {torch.__version__} sees none", ""

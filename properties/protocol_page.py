@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from ..impl import arena
 from ..impl.tiers import base
 from . import under_test
+from .checks import NEEDED_CALLS
+from .contracts import CONTRACTS, TIER_CONTRACTS
 
 
 def page(notice: str) -> str:
@@ -23,12 +26,22 @@ def _page(notice: str) -> Iterator[str]:
     yield inspect.cleandoc(under_test.__doc__ or "")
     yield from ("", "### Calls", "")
     yield from _calls(under_test.ManagerUnderTest)
-    yield f"It may lack {', '.join(f'`{c}`' for c in under_test.OPTIONAL_CALLS)}; operations that "
-    yield "need them are then left out."
-    yield from ("", "### Probes", "")
+    yield from ("### What calls return", "")
+    yield from _source(under_test.GpuOperation)
+    yield from _source(under_test.BlockEvent)
+    yield from ("### Calls that may be missing", "")
+    yield inspect.cleandoc(under_test.OptionalCalls.__doc__ or "")
+    yield ""
+    yield from _calls(under_test.OptionalCalls)
+    yield from _capabilities()
+    yield from ("### Probes", "")
     yield inspect.cleandoc(under_test.Probes.__doc__ or "")
     yield ""
     yield from _calls(under_test.Probes)
+    yield from ("### The arena", "")
+    yield inspect.cleandoc(inspect.getdoc(arena.Arena) or "").partition("\n\nArgs:")[0]
+    yield ""
+    yield from _calls(arena.Arena, only=("row", "view", "release"))
     yield from ("### The hand-driven tier", "")
     yield inspect.cleandoc(under_test.HandDrivenTier.__doc__ or "")
     yield from ("", "## A tier", "")
@@ -37,7 +50,10 @@ def _page(notice: str) -> Iterator[str]:
     yield inspect.cleandoc(base.Tier.__doc__ or "")
     yield from ("", "### Calls of a tier", "")
     yield from _calls(base.Tier)
-    yield from ("### What passes between them", "")
+    ids = ", ".join(f"`{c}`" for c in TIER_CONTRACTS)
+    yield "A tier says what it claims, and what it does not keep yet, as a manager does, by"
+    yield f"`claims` and `known_gaps`. Its contracts are {ids}."
+    yield from ("", "### What passes between them", "")
     for kind in (
         base.Claim,
         base.StorePolicy,
@@ -47,17 +63,44 @@ def _page(notice: str) -> Iterator[str]:
         base.JobReport,
         base.Poll,
     ):
-        yield "```python"
-        yield textwrap.dedent(inspect.getsource(kind)).rstrip()
-        yield from ("```", "")
+        yield from _source(kind)
 
 
-def _calls(protocol: type) -> Iterator[str]:
-    """Each call with its signature as written and what its docstring says."""
+CAPABILITIES = """
+What a manager can do it declares by two attributes, and by the calls and probes that it has.
+
+* `claims`: a collection of contract ids. Without it all contracts are claimed. One that is left out
+  is reported as *not claimed*.
+* `known_gaps`: a dictionary, contract id -> reason. Such a contract is an *expected failure*. The
+  tour is the same every time, so there a gap that is closed is red: take it out of the dictionary.
+
+Some contracts need more than the ten calls; where that is missing they are *not observable*.
+"""
+
+
+def _capabilities() -> Iterator[str]:
+    yield from ("### What a manager says of itself", "", CAPABILITIES.strip(), "")
+    yield from ("| contract | needs |", "|---|---|")
+    for contract in CONTRACTS.values():
+        needs = [f"the probe `{p}`" for p in contract.needs]
+        needs += [f"the call `{c}`" for c in NEEDED_CALLS.get(contract.id, ())]
+        if needs:
+            yield f"| `{contract.id}` | {', '.join(needs)} |"
+    yield ""
+
+
+def _source(kind: type) -> Iterator[str]:
+    yield "```python"
+    yield textwrap.dedent(inspect.getsource(kind)).rstrip()
+    yield from ("```", "")
+
+
+def _calls(protocol: type, only: Collection[str] = ()) -> Iterator[str]:
+    """Each call, or some, with its signature as written and what its docstring says."""
     body = ast.parse(textwrap.dedent(inspect.getsource(protocol))).body[0]
     assert isinstance(body, ast.ClassDef)
     for node in body.body:
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef) and (not only or node.name in only):
             says = (ast.get_docstring(node) or "").replace("\n", "\n  ")
             returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
             yield f"* `{node.name}({ast.unparse(node.args)}){returns}`  "

@@ -1,9 +1,22 @@
 """What a manager under test is, and the hand-driven tier that it is tested with.
 
-A manager under test is built by a factory
+A manager under test is built by a factory, a class or a function,
 
     factory(*, slots: int, tiers: Sequence[Tier], clock: Clock, block_bytes: int)
         -> ManagerUnderTest
+
+* `slots`: how many blocks its primary tier holds; `block_bytes`: bytes of a block.
+* `tiers`: the secondary tiers, in the order in which they are to be asked. The manager makes the
+  primary tier's memory, a `tierproof.Arena(slots=slots, block_bytes=block_bytes)` or what has its
+  `row(slot)`, and calls `attach(arena)` on every tier before anything else: the kit reads and
+  writes blocks through it, as the GPU would. Where there is no tier it takes the manager's
+  attribute `arena`; without one it cannot look at bytes.
+* `clock`: a function without arguments that returns monotonic seconds. The kit owns the time, so a
+  manager must take it from nowhere else.
+
+Settings are not passed: the kit expects the defaults of the specification. Promotions may withhold
+half of the slots from stores and cascades pin a quarter; a lease and a pending deadline are 30 s, a
+probe deadline 5 s; a cascade is offered again 3 times.
 
 It has the calls of `ManagerUnderTest`, answers lookups with something whose `name` is one of HIT,
 HIT_PENDING, RETRY, MISS, and raises an exception named ContractViolation for calls that break the
@@ -31,13 +44,28 @@ from ..impl.tiers.base import (
 )
 
 Clock = Callable[[], float]
+"""Monotonic seconds."""
 
 
 class GpuOperation(Protocol):
-    """What `prepare_load` and `prepare_store` return: `slots[i]` is the arena row of `keys[i]`."""
+    """What `prepare_load` and `prepare_store` return: `slots[i]` is the arena row of `keys[i]`.
+
+    The object itself names the operation: `complete_load` and `complete_store` are given it back,
+    and must act on it and on nothing that came after it. A store that found every key present is an
+    operation without keys.
+    """
 
     keys: Sequence[Any]
     slots: Sequence[int]
+
+
+class BlockEvent(Protocol):
+    """What `take_events` returns: `kind` is "stored" when a block of `key` became readable in the
+    primary tier, and "removed" when it was evicted, or a reset forgot it. A block that never became
+    readable has no events."""
+
+    kind: str
+    key: Any
 
 
 class ManagerUnderTest(Protocol):
@@ -74,11 +102,35 @@ class ManagerUnderTest(Protocol):
         """Stored and removed events (`kind`, `key`) since the last call."""
 
 
-OPTIONAL_CALLS = (
-    *("lookup_many", "exists", "plan_load", "withdraw"),
-    *("reset_cache", "on_reset_flushed", "external"),
-)
-"""Calls that a manager may lack; operations that need them are then left out."""
+class OptionalCalls(Protocol):
+    """Calls that a manager may lack; operations that need them are then left out."""
+
+    def lookup_many(self, keys: Sequence[Any], request: Any) -> Sequence[Any]:
+        """As `lookup` for each key in turn, in one call."""
+
+    def exists(self, keys: Sequence[Any], request: Any) -> Sequence[bool | None]:
+        """Is each block somewhere? None where a tier has not answered; nothing is reserved."""
+
+    def plan_load(self, keys: Sequence[Any], request: Any) -> Any:
+        """Promise all of the blocks or none: `verdict` (its `name` is PLANNED, NO_ROOM or LOST),
+        `promoted` (keys whose promotion began) and `lost` (keys that are nowhere)."""
+
+    def withdraw(self, keys: Sequence[Any], request: Any) -> None:
+        """The request's hit does not read these blocks."""
+
+    def reset_cache(self, *, tiers: Collection[str] | None = None) -> Any:
+        """Forget every block without waiting, and those of the tiers that are named."""
+
+    def on_reset_flushed(self) -> None:
+        """Promotions may begin again."""
+
+    def external(self, tier_name: str) -> Any:
+        """A handle for a tier that serves a peer: `on_new_request(id)`, `lookup(key, request)`,
+        `send(keys, request)`, which returns the job's id or None, and `on_request_finished`."""
+
+
+OPTIONAL_CALLS = tuple(name for name in vars(OptionalCalls) if not name.startswith("_"))
+"""Their names."""
 
 
 class Probes(Protocol):
@@ -95,6 +147,21 @@ class Probes(Protocol):
 
     def free_slots(self) -> int:
         """How many slots are free."""
+
+    def waiters(self, key: Any) -> Collection[int]:
+        """The requests that the block is promised to, by the `handle` that tiers are told."""
+
+    def permits_in_use(self) -> int:
+        """How many slots promotions withhold from stores."""
+
+    def cascading_slots(self) -> int:
+        """How many slots cascades and exports pin."""
+
+    def retracted(self) -> Collection[tuple[str, Any]]:
+        """(tier, key) of claims that do not count since a load failed."""
+
+    def due(self) -> Collection[tuple[str, Any]]:
+        """(tier, key) of cascades that are still to be offered."""
 
     def fingerprint(self) -> Hashable:
         """Equal only for states that behave alike from here on."""
@@ -221,7 +288,8 @@ class HandDrivenTier:
                     wrong.append(key)
             row.release()
         self._mail.append(JobReport(job_id, frozenset(landed)))
-        assert not wrong, f"tier {self.name} was given other bytes to store under {wrong}"
+        if wrong:  # no `assert`: pytest would add to the words of a plugin's module
+            raise AssertionError(f"tier {self.name} was given other bytes to store under {wrong}")
 
     def misreport(self, job_id: int, landed: Collection[Any]) -> None:
         """The next poll reports what it must not: an unknown job, a job again, a foreign key."""

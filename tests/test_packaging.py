@@ -145,7 +145,7 @@ def test_the_console_script_names_the_extra_that_is_missing(missing):
         "from tierproof._entry import main\nsys.exit(main())"
     )
     assert done.returncode == 2
-    assert "pip install 'tierproof[kit]'" in done.stderr
+    assert "pip install '.[kit]'" in done.stderr
     assert missing in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -157,7 +157,7 @@ def test_the_real_command_line_names_the_extra_on_a_base_install():
         "from tierproof._entry import main\nsys.exit(main())"
     )
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
-    assert "pip install 'tierproof[kit]'" in done.stderr
+    assert "pip install '.[kit]'" in done.stderr
 
 
 def test_a_module_of_ours_that_is_missing_is_not_blamed_on_an_extra():

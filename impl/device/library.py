@@ -18,6 +18,6 @@ def torch_library() -> ModuleType:
         return import_module("torch")
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "device copies need torch: pip install 'tierproof[torch]', or first the build of "
-            "torch that fits your device"
+            "device copies need torch; in a clone of TierProof: pip install '.[torch]', or first "
+            "the build of torch that fits your device"
         ) from error

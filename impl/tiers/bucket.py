@@ -41,7 +41,7 @@ def client_library() -> Any:
     except ModuleNotFoundError:
         raise ConfigError(
             "the s3 tier needs the library obstore, which is not installed; "
-            "pip install 'tierproof[s3]'"
+            "in a clone of TierProof: pip install '.[s3]'"
         ) from None
 
 

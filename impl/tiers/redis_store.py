@@ -38,7 +38,7 @@ def client_library() -> Any:
             continue
     raise ConfigError(
         "the redis tier needs the client library valkey or redis, and neither is installed; "
-        "pip install 'tierproof[redis]'"
+        "in a clone of TierProof: pip install '.[redis]'"
     )
 
 

@@ -35,7 +35,7 @@ def main() -> int:
             return 3
         print(
             f"tierproof: the command line needs {missing}, which is not installed.\n"
-            "Install it with: pip install 'tierproof[kit]'",
+            "Install it in a clone of TierProof with: pip install '.[kit]'",
             file=sys.stderr,
         )
         return 2

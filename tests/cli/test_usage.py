@@ -212,7 +212,7 @@ def test_a_missing_library_of_the_kit_is_named(run_entry, stand):
     stand.raises = ModuleNotFoundError("No module named 'z3'", name="z3")
     done = run_entry("tour")
     assert done.code == 2
-    assert "tierproof[kit]" in done.err
+    assert "pip install '.[kit]'" in done.err
 
 
 def start(*args, **more):

@@ -43,7 +43,7 @@ def test_a_choice_that_there_is_not_is_told_with_those_that_there_are(
 
 def test_without_torch_its_extra_is_named(demo: Demo, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    assert_told(demo(), "torch, which is not installed", "pip install 'tierproof[torch]'")
+    assert_told(demo(), "torch, which is not installed", "pip install '.[torch]'")
 
 
 def test_a_gpu_that_there_is_not_is_an_error_that_names_the_way_out(demo: Demo):
@@ -67,7 +67,10 @@ def test_a_server_that_is_not_installed_is_told_with_the_other_way(
 
 @pytest.mark.parametrize(
     ("tier", "libraries", "extra"),
-    [("redis", ["valkey", "redis"], "tierproof[redis]"), ("s3", ["obstore"], "tierproof[s3]")],
+    [
+        ("redis", ["valkey", "redis"], "pip install '.[redis]'"),
+        ("s3", ["obstore"], "pip install '.[s3]'"),
+    ],
 )
 def test_without_the_library_that_speaks_to_a_server_its_extra_is_named(
     demo: Demo, monkeypatch: pytest.MonkeyPatch, tier: str, libraries: list[str], extra: str
