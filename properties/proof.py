@@ -24,8 +24,8 @@ from ..model.rules import RULES, Rule
 from . import waiting_proof
 from .invariants import Invariant
 from .logic import TRUE, And
-from .progress import P1
 from .processes import deaf_workers
+from .progress import P1
 from .prover import RLIMIT, TINY, Decision, Prover, describe
 from .questions import CAN_HAPPEN, Question, Scene, scenes
 from .symbolic import Transition, check_locality

@@ -2,8 +2,9 @@
 
     python tests/mutants/core/measure.py [MODULE...]
 
-Modules are named as in `impl/`; without any, the whole core is mutated. The work is done in a copy
-under `build/core-mutants`, and goes on where it was interrupted; `--again` begins anew.
+Modules are named as in `impl/`; without any, the whole core is mutated, one module after the other.
+The work is done in a copy under `build/core-mutants`, and goes on where it was interrupted;
+`--again` begins anew, `--tell` tries nothing and tells what is known so far.
 
 A survivor that `equivalent.toml` explains is counted as equivalent; any other makes the exit code
 1. What is not tried at all, because no check could tell it apart, is said in `_is_pointless`.
@@ -28,13 +29,13 @@ ROOT = HERE.parent.parent.parent
 WORK = ROOT / "build" / "core-mutants"
 PRISTINE = WORK / "build" / "pristine"
 """The unbroken core of which the mutants were made, while cosmic-ray changes the copy's own."""
-SESSION = "session.sqlite"
 CORE = (
-    *("manager", "lookups", "claims", "primary", "blocks", "requests", "stores", "transfers"),
-    *("cascades", "secondary", "jobs", "step", "external", "plans", "policies", "ledger", "probes"),
+    *("claims", "jobs", "undecided", "arguments", "primary", "cascades", "ledger", "policies"),
+    *("probes", "lookups", "blocks", "stores", "step", "external", "closing", "plans"),
+    *("secondary", "transfers", "requests", "manager"),
 )
 CONFIG = """[cosmic-ray]
-module-path = [{modules}]
+module-path = ["impl/{module}.py"]
 timeout = 600.0
 excluded-modules = []
 test-command = "{python} tests/mutants/core/kill.py"
@@ -68,8 +69,8 @@ class Mutant:
         return self.operator.rpartition("/")[2]
 
 
-def prepare(modules: list[str]) -> None:
-    """Copy the tree, let cosmic-ray list the mutants, leave out the pointless ones."""
+def copy_tree() -> None:
+    """Copy what is committed, or would be, and see that the checks accept it."""
     shutil.rmtree(WORK, ignore_errors=True)
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
@@ -80,19 +81,26 @@ def prepare(modules: list[str]) -> None:
             target.symlink_to((ROOT / name).readlink())
         elif (ROOT / name).is_file():
             shutil.copy2(ROOT / name, target)
-    shutil.copytree(WORK / "impl", PRISTINE / "impl")
-    names = ", ".join(f'"impl/{module}.py"' for module in modules)
-    (WORK / "core.toml").write_text(CONFIG.format(modules=names, python=sys.executable))
-    cosmic_ray("init", "core.toml", SESSION)
-    pointless = [(m.job,) for m in mutants() if _is_pointless(m)]
-    with sqlite3.connect(WORK / SESSION) as session:
-        session.executemany("delete from mutation_specs where job_id = ?", pointless)
-        session.executemany("delete from work_items where job_id = ?", pointless)
     unbroken = [sys.executable, "tests/mutants/core/kill.py"]
     # it also leaves compiled tests behind, which halves the time that each mutant takes
     if subprocess.run(unbroken, cwd=WORK, env=_environment(), stdout=subprocess.DEVNULL).returncode:
         raise SystemExit("the checks accuse the unbroken core: mend that first")
-    print(f"{len(pointless):,} mutants are left out, {len(list(mutants())):,} are to be tried")
+    shutil.copytree(WORK / "impl", PRISTINE / "impl")
+
+
+def try_all(module: str) -> None:
+    """Let cosmic-ray list the mutants of a module, leave out the pointless ones, try the others."""
+    config, session = f"{module}.toml", _session(module)
+    if not session.exists():
+        (WORK / config).write_text(CONFIG.format(module=module, python=sys.executable))
+        cosmic_ray("init", config, session.name)
+        pointless = [(m.job,) for m in mutants(module) if _is_pointless(m)]
+        with sqlite3.connect(session) as database:
+            database.executemany("delete from mutation_specs where job_id = ?", pointless)
+            database.executemany("delete from work_items where job_id = ?", pointless)
+        left = len(mutants(module))
+        print(f"impl/{module}.py: {len(pointless):,} left out, {left:,} to be tried", flush=True)
+    cosmic_ray("exec", config, session.name)
 
 
 def cosmic_ray(*args: str) -> None:
@@ -105,14 +113,18 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(WORK / "src")}
 
 
-def mutants() -> Iterator[Mutant]:
+def _session(module: str) -> Path:
+    return WORK / f"{module}.sqlite"
+
+
+def mutants(module: str) -> list[Mutant]:
     """All that are, or were, to be tried."""
-    with sqlite3.connect(WORK / SESSION) as session:
-        rows = session.execute(
+    with sqlite3.connect(_session(module)) as database:
+        rows = database.execute(
             "select job_id, module_path, operator_name, occurrence, start_pos_row, start_pos_col "
-            "from mutation_specs order by module_path, start_pos_row, start_pos_col, operator_name"
+            "from mutation_specs order by start_pos_row, start_pos_col, operator_name"
         ).fetchall()
-    return (Mutant(*row) for row in rows)
+    return [Mutant(*row) for row in rows]
 
 
 def _is_pointless(mutant: Mutant) -> bool:
@@ -139,10 +151,10 @@ def _annotations(tree: ast.AST) -> Iterator[ast.expr]:
                 yield node.value
 
 
-def outcomes() -> dict[str, str]:
+def outcomes(module: str) -> dict[str, str]:
     """job -> survived, killed or another word of cosmic-ray; those that were tried."""
-    with sqlite3.connect(WORK / SESSION) as session:
-        rows = session.execute(
+    with sqlite3.connect(_session(module)) as database:
+        rows = database.execute(
             "select job_id, worker_outcome, test_outcome from work_results"
         ).fetchall()
     return {job: str(test or worker).lower() for job, worker, test in rows}
@@ -158,35 +170,35 @@ def explained() -> dict[tuple[str, str, str], str]:
     }
 
 
-def tell() -> int:
-    """Count by module; list the survivors that nobody has explained."""
-    said, known = outcomes(), explained()
-    left = 0
-    for module in dict.fromkeys(m.module for m in mutants()):
-        mine = [m for m in mutants() if m.module == module]
-        survived = [m for m in mine if "surviv" in said.get(m.job, "")]
-        equivalent = [m for m in survived if (m.module, m.name, m.text) in known]
-        counts = Counter(said.get(m.job, "not tried") for m in mine)
-        told = ", ".join(f"{n:,} {word}" for word, n in counts.most_common())
-        print(f"{module}: {len(mine):,} mutants: {told}; {len(equivalent):,} of them equivalent")
-        for m in survived:
-            if m not in equivalent:
-                left += 1
-                print(f"  {m.line}:{m.column} {m.name}#{m.occurrence}: {m.text}")
-    return 1 if left else 0
+def tell(module: str) -> bool:
+    """Count; list the survivors that nobody has explained. Returns whether there is none."""
+    said, known, mine = outcomes(module), explained(), mutants(module)
+    survived = [m for m in mine if said.get(m.job) == "survived"]
+    left = [m for m in survived if (m.module, m.name, m.text) not in known]
+    counts = Counter(said.get(m.job, "not tried") for m in mine)
+    told = ", ".join(f"{n:,} {word}" for word, n in counts.most_common())
+    equivalent = len(survived) - len(left)
+    print(f"impl/{module}.py: {len(mine):,} mutants: {told} ({equivalent:,} of them equivalent)")
+    for m in left:
+        print(f"  {m.line}:{m.column} {m.name}#{m.occurrence}: {m.text}", flush=True)
+    return not left
 
 
 def main(args: list[str]) -> int:
     """Do what is left to do, and tell."""
-    modules = [a for a in args if not a.startswith("-")]
+    modules = [a for a in args if not a.startswith("-")] or list(CORE)
     if unknown := sorted(set(modules) - set(CORE)):
         print(f"no module of the core: {', '.join(unknown)}; they are {', '.join(CORE)}")
         return 2
-    if "--tell" not in args:
-        if "--again" in args or not (WORK / SESSION).exists():
-            prepare(modules or list(CORE))
-        cosmic_ray("exec", "core.toml", SESSION)
-    return tell()
+    if "--tell" in args:
+        return 0 if all([tell(m) for m in modules if _session(m).exists()]) else 1
+    if "--again" in args or not PRISTINE.exists():
+        copy_tree()
+    good = True
+    for module in modules:
+        try_all(module)
+        good &= tell(module)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":
