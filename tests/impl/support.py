@@ -259,3 +259,8 @@ class Rig:
 def payload(key: Key, arena: Arena) -> bytes:
     """Bytes that say whose they are."""
     return repr(key).encode().ljust(arena.block_bytes, b".")[: arena.block_bytes]
+
+
+def sent(tier: ScriptedTier) -> list[tuple[object, ...]]:
+    """The keys of each store job so far."""
+    return [job.keys for job in tier.stores]

@@ -1,266 +1,61 @@
 """Every way to differ from the model is seen, and blamed on the contract that it breaks."""
 
 import pickle
-from contextlib import suppress
 from dataclasses import replace
-from typing import ClassVar
 
 import pytest
 
-from tierproof import ContractViolation, LookupResult, TieredOffloadingManager
-from tierproof.impl.tiers.base import NOTHING, RequestInfo
 from tierproof.model import operations as ops
-from tierproof.model.operations import Operation, RequestSetting, Setting, TierSetting
+from tierproof.model.operations import Operation, Setting
 from tierproof.properties.contracts import CONTRACTS, RUNS
-from tierproof.properties.faults import HARMLESS
 from tierproof.properties.lockstep import Divergence, Lockstep
 from tierproof.properties.managers import shipped
 
-K0 = ("k0",)
-HAS = Setting(slots=4, keys=("k0", "k1"), tiers=(TierSetting("t0", has=("k0",)),))
-EMPTY = Setting(slots=4, keys=("k0", "k1"), tiers=(TierSetting("t0"),))
-TWO = Setting(slots=4, tiers=(TierSetting("t0", has=K0), TierSetting("t1")))
-
-ask, step = ops.Lookup("k0", "r0"), ops.StepEnd()
-offer, stored, read = ops.PrepareStore(K0, "r0"), ops.CompleteStore(1), ops.PrepareLoad(K0, "r0")
-lands = ops.Report(1, K0)
-Manager = TieredOffloadingManager
-
-
-class Answers(Manager):
-    """Answers the n-th lookup as it is told."""
-
-    instead: ClassVar[dict[int, LookupResult]] = {}
-
-    def __init__(self, **given):
-        super().__init__(**given)
-        self.lookups = 0
-
-    def lookup(self, key, request):
-        answer = super().lookup(key, request)
-        self.lookups += 1
-        return self.instead.get(self.lookups, answer)
-
-
-def answers(**instead: str) -> type[Answers]:
-    told = {int(n[1:]): LookupResult[name] for n, name in instead.items()}
-    return type("AnswersOtherwise", (Answers,), {"instead": told})
-
-
-class Wrapped(Manager):
-    """Keeps its tiers at hand, so that it can do to them what it must not."""
-
-    def __init__(self, *, tiers, **given):
-        self.given = tiers
-        for tier in tiers:
-            self.wrap(tier)
-        super().__init__(tiers=tiers, **given)
-
-    def wrap(self, tier):
-        """Change what the manager sees of a tier."""
-
-
-class LoadsTwice(Wrapped):
-    def wrap(self, tier):
-        take = tier.submit_load
-        tier.submit_load = lambda job: (take(job), take(job))
-
-
-class LoadsNever(Wrapped):
-    def wrap(self, tier):
-        tier.submit_load = lambda job: None
-
-
-class StoresTwice(Wrapped):
-    def wrap(self, tier):
-        take = tier.submit_store
-        tier.submit_store = lambda job: (take(job), take(job))[0]
-
-
-class StoresNever(Wrapped):
-    def wrap(self, tier):
-        tier.submit_store = lambda job: ()
-
-
-class OffersOnce(Wrapped):
-    """What was refused is not offered again, though it is kept in mind."""
-
-    def wrap(self, tier):
-        take = tier.submit_store
-        offered: list[object] = []
-
-        def submit_store(job):
-            again = bool(offered)
-            offered.append(job)
-            return job.keys if again else take(job)
-
-        tier.submit_store = submit_store
-
-
-class PlansNothing(Manager):
-    def plan_load(self, keys, request):
-        return super().plan_load((), request)
-
-
-class AsksTooMany(Wrapped):
-    def lookup(self, key, request):
-        self.given[-1].lookup(key, RequestInfo("r0", 1))
-        return super().lookup(key, request)
-
-
-class NeverPolls(Wrapped):
-    def wrap(self, tier):
-        tier.poll = lambda: NOTHING
-
-
-class LetsTiersRaise(Wrapped):
-    def lookup(self, key, request):
-        for tier in self.given:
-            tier.lookup(key, RequestInfo("r0", 1))
-        return super().lookup(key, request)
-
-
-class TellsTwice(Wrapped):
-    def on_request_finished(self, request):
-        super().on_request_finished(request)
-        for tier in self.given:
-            tier.on_request_finished(RequestInfo("r0", request.handle))
-
-
-class RefusesReads(Manager):
-    def prepare_load(self, keys, request):
-        raise ContractViolation("not now")
-
-
-class AllowsReads(Manager):
-    def prepare_load(self, keys, request):
-        try:
-            return super().prepare_load(keys, request)
-        except ContractViolation:
-            return type("Nothing", (), {"keys": (), "slots": ()})()
-
-
-class CompletesTwice(Manager):
-    def complete_store(self, operation, ok=True):
-        with suppress(ContractViolation):
-            super().complete_store(operation, ok)
-
-
-class RefusesStores(Manager):
-    def complete_store(self, operation, ok=True):
-        raise ContractViolation("not now")
-
-
-class Crashes(Manager):
-    def on_schedule_end(self, newly_scheduled=()):
-        raise ZeroDivisionError("step 0")
-
-
-class HasNoRoom(Manager):
-    def prepare_store(self, keys, request):
-        super().prepare_store(keys, request)
-        return None
-
-
-class StingyPeer(Manager):
-    def external(self, tier_name):
-        peer = super().external(tier_name)
-        return type(
-            "Peer", (), {"on_new_request": peer.on_new_request, "send": lambda self, *_: None}
-        )()
-
-
-class NeverBusy(Manager):
-    def has_pending_work(self):
-        return False
-
-
-class Silent(Manager):
-    def take_events(self):
-        super().take_events()
-        return []
-
-
-class Forgetful(Manager):
-    """Says that k0 was removed whenever it was stored."""
-
-    def take_events(self):
-        events = list(super().take_events())
-        return events + [type(e)("removed", e.key) for e in events if e.kind == "stored"]
-
-
-class Announces(Manager):
-    """Says that k1 was stored, which nobody did."""
-
-    def take_events(self):
-        stored = type("Stored", (), {"kind": "stored", "key": "k1"})
-        return [*super().take_events(), stored()]
-
-
-class AnnouncesFailures(Manager):
-    """Says that a block was stored although its store has failed."""
-
-    late: tuple[str, ...] = ()
-
-    def complete_store(self, operation, ok=True):
-        super().complete_store(operation, ok)
-        self.late = () if ok else tuple(operation.keys)
-
-    def take_events(self):
-        late, self.late = self.late, ()
-        stored = [type("Stored", (), {"kind": "stored", "key": key})() for key in late]
-        return [*super().take_events(), *stored]
-
-
-class TornSlots(Manager):
-    def prepare_store(self, keys, request):
-        operation = super().prepare_store(keys, request)
-        assert operation is not None
-        return type("Torn", (), {"keys": operation.keys, "slots": ()})()
-
-
-class Corrupts(Manager):
-    def lookup(self, key, request):
-        slot = self.probe().slot_of(key)
-        if slot is not None:
-            self.arena.row(slot)[:] = bytes(self.arena.block_bytes)
-        return super().lookup(key, request)
-
-
-class ReadsElsewhere(Manager):
-    """Has no probes, and lets the GPU read from the wrong slot."""
-
-    probe = None  # type: ignore[assignment]  # as a manager that has none
-
-    def prepare_load(self, keys, request):
-        operation = super().prepare_load(keys, request)
-        slots = tuple((s + 1) % 4 for s in operation.slots)
-        return type("Elsewhere", (), {"keys": operation.keys, "slots": slots})()
-
-
-def lying(**lies: object) -> type[Manager]:
-    """A manager whose probe lies in the methods named: constants, or functions of the truth."""
-
-    class Liar(Manager):
-        def probe(self):
-            truth = super().probe()
-            made = {}
-            for name in ("resident_keys", "slot_of", "pins", "free_slots"):
-                tell, lie = getattr(truth, name), lies.get(name)
-                if lie is not None:
-                    made[name] = lambda *a, tell=tell, lie=lie: lie(tell(*a))
-                else:
-                    made[name] = tell
-            return type("Probe", (), {n: staticmethod(m) for n, m in made.items()})()
-
-    return Liar
-
-
-FAILS = ops.Report(1, ())
-PEER = replace(HAS, requests=(RequestSetting("r0"), RequestSetting("x0", external_of="t0")))
-raises = ops.Mood("t0", "raise on lookup")
-refuses = ops.Mood("t0", "refuse stores")
-calm = ops.Mood("t0", "refuse stores", on=False)
+from .wrong_managers import (
+    EMPTY,
+    FAILS,
+    HAS,
+    K0,
+    PEER,
+    TWO,
+    AllowsReads,
+    Announces,
+    AnnouncesFailures,
+    AsksTooMany,
+    CompletesTwice,
+    Corrupts,
+    Crashes,
+    Forgetful,
+    HasNoRoom,
+    LetsTiersRaise,
+    LoadsNever,
+    LoadsTwice,
+    Manager,
+    NeverBusy,
+    NeverPolls,
+    OffersOnce,
+    PlansNothing,
+    ReadsElsewhere,
+    RefusesReads,
+    RefusesStores,
+    Silent,
+    StingyPeer,
+    StoresNever,
+    StoresTwice,
+    TellsTwice,
+    TornSlots,
+    answers,
+    ask,
+    calm,
+    lands,
+    lying,
+    offer,
+    raises,
+    read,
+    refuses,
+    step,
+    stored,
+)
 
 BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]] = {
     "a wrong answer": (
@@ -597,93 +392,3 @@ def test_a_divergence_travels_between_processes(what):
     assert again.history == found.history
     assert [op for op, _, _ in again.shown] == [op for op, _, _ in found.shown]
     assert str(again) == str(found)
-
-
-def test_what_a_foreign_manager_answered_travels_as_it_is_printed():
-    class Odd:
-        def __str__(self):
-            return "an odd thing"
-
-    found = Divergence("L1-answer-true", "said", expected=("HIT", [1, None]), got=Odd())
-    again = pickle.loads(pickle.dumps(found))
-    assert (again.expected, again.got) == (("HIT", (1, None)), "an odd thing")
-
-
-# -- coming back -----------------------------------------------------------------------------------
-
-LONG = (
-    ask,
-    ops.PrepareStore(("k1",), "r0"),
-    ops.CompleteStore(1),
-    step,
-    ops.Report(3, K0),
-    ask,
-    read,
-)
-THEN = (ops.CompleteLoad(4), ops.Report(2, ("k1",)), ops.Finish("r0"), step, step)
-
-
-def test_a_saved_place_is_come_back_to_and_gone_on_from():
-    setting = replace(HAS, slots=8)
-    first = Lockstep(shipped, setting)
-    first.run(LONG)
-    saved = first.save()
-    again = Lockstep.resume(shipped, setting, saved)
-    assert again.state is first.state
-    assert (again.history, again.shown, again.numbers) == (
-        first.history,
-        first.shown,
-        first.numbers,
-    )
-    assert again.driver.probe.fingerprint() == first.driver.probe.fingerprint()
-    for op in THEN:
-        assert again.do(op).answer == first.do(op).answer
-    assert again.state.canonical() == first.state.canonical()
-    assert again.driver.probe.fingerprint() == first.driver.probe.fingerprint()
-    assert again.replayed == first.replayed == {"k0", "k1"}
-
-
-def test_a_place_does_not_move_when_somebody_goes_on_from_it():
-    first = Lockstep(shipped, HAS)
-    first.run((ask, step))
-    saved = first.save()
-    first.run((lands, ask))
-    for _ in range(2):
-        again = Lockstep.resume(shipped, HAS, saved)
-        assert again.history == [ask, step]
-        again.run((FAILS, ask))
-
-
-def test_a_divergence_after_coming_back_tells_the_whole_history():
-    faulty = answers(n2="MISS")
-    first = Lockstep(faulty, HAS)
-    first.run((ask, step))
-    again = Lockstep.resume(faulty, HAS, first.save())
-    with pytest.raises(Divergence) as raised:
-        again.run((lands, ask))
-    assert raised.value.history == (ask, step, lands, ask)
-    assert [op for op, _, _ in raised.value.shown] == [ask, step, lands, ask]
-
-
-def test_what_has_come_about_is_noted_only_while_both_agree():
-    lockstep = Lockstep(shipped, HAS)
-    lockstep.run((ask, ask, step))
-    assert {"promote", "promised", "submitted", "a tier was asked"} <= lockstep.reached
-    wrong = Lockstep(answers(n1="RETRY"), HAS)
-    with pytest.raises(Divergence):
-        wrong.do(ask)
-    assert wrong.reached == set()
-
-
-def test_a_poll_in_a_call_that_is_refused_is_allowed():
-    factory = HARMLESS["polls_early"].factory
-    setting = Setting(1, ("k0", "k1"), (TierSetting("t0", ("k0",)),))
-    history = (
-        ops.Lookup("k0", "r0"),
-        ops.StepEnd(),
-        ops.Lookup("k0", "r0"),
-        ops.Report(1, ("k0",)),
-        ops.PrepareLoad(("k1",), "r0"),  # refused, and k0 has landed in it
-        ops.Lookup("k0", "r0"),
-    )
-    Lockstep(factory, setting).run(history)
