@@ -137,6 +137,10 @@ def _refutation(verdict: Verdict) -> str:
 
 def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) -> list[Found]:
     """Drive the manager through every reachable case."""
+    if chosen.watched:
+        from . import watched
+
+        return watched.by_tour(chosen, report, progress)
     from .tour import tour
 
     with driving(chosen):
@@ -175,6 +179,10 @@ def by_runs(
     progress: Progress | None = None,
 ) -> list[Found]:
     """Drive the manager through random histories, `files` operations of them over real files."""
+    if chosen.watched:
+        from . import watched
+
+        return watched.by_runs(chosen, report, examples=examples, seed=seed, progress=progress)
     from .machine import fuzz
     from .real_tiers import with_files
 

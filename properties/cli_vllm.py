@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from .generated_tests import FOLDER
 from .options import Outputs
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("fetch-vllm")(fetch_vllm)
+    app.command()(matrix)
 
 
 def fetch_vllm(
@@ -29,3 +32,50 @@ def fetch_vllm(
 
     terminal = Terminal()
     Outputs(None, None).finish(fetch(versions, terminal), terminal)
+
+
+def matrix(
+    versions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--versions",
+            metavar="V,V,...",
+            help="Releases, such as 0.24.0,0.33.0; if none, all of the matrix in the cache.",
+        ),
+    ] = None,
+    cases: Annotated[
+        int, typer.Option("--cases", metavar="N", min=1, help="Cases of each room of the tour.")
+    ] = 3000,
+    examples: Annotated[
+        int, typer.Option("--examples", metavar="N", min=1, help="How many random histories.")
+    ] = 200,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="S", min=0, help="Of the random histories.")
+    ] = 0,
+    budget: Annotated[
+        float | None,
+        typer.Option("--budget", metavar="SECONDS", min=1, help="For each release at most."),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the matrix as JSON.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", metavar="FILE.md", help="Write it as a page.")
+    ] = None,
+    folder: Annotated[
+        Path,
+        typer.Option("--reproducers", metavar="DIR", help="Where reproducers go as pytest files."),
+    ] = FOLDER,
+) -> None:
+    """Hold vLLM's releases to the contracts; exit 0 when the run completed, whatever it found."""
+    from .commands_matrix import matrix as run
+    from .report import writable
+    from .terminal import Terminal
+    from .vllm_matrix import Settings
+
+    json, page, terminal = writable(json, "--json"), writable(page, "--page"), Terminal()
+    settings = Settings(cases, examples, seed, budget)
+    report = run(
+        versions or (), terminal, settings=settings, json=json, to_page=page, folder=folder
+    )
+    Outputs(None, None).finish(report, terminal)

@@ -207,6 +207,12 @@ def gather(
         if not every:
             continue
         best = min(every, key=lambda f: len(f.history))
+        if chosen.watched:
+            from .watched import counterexample
+
+            methods = [m for m, several in mine.items() if several]
+            told.append(counterexample(chosen, best, methods))
+            continue
         left = (deadline - time.monotonic()) / (len(wanted) - done)
         if left > 0:
             best = shortest(chosen.factory, best, limit_s=left)
@@ -237,6 +243,10 @@ def hold(
     __tracebackhide__ = True
     spec = os.environ.get(MANAGER_VARIABLE) or manager
     chosen = resolve(spec, beside=Path(beside) if beside else None)
+    if chosen.watched:
+        from . import watched
+
+        return watched.hold(chosen, setting, history, contract)
     shown, divergence = replay(chosen.factory, setting, history)
     if divergence is None:
         return

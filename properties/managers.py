@@ -32,7 +32,7 @@ BARE_FAULTS = ("retry_on_promotion", "submits_twice")
 """The two faulty managers that answer to their bare names; all others are `fault:NAME`."""
 CLOSE = 0.75
 """How like a name must be to be offered instead: a guess that is far off only puzzles."""
-WAYS = "--manager takes tierproof, fault:NAME, module:factory or file.py:factory"
+WAYS = "--manager takes tierproof, fault:NAME, vllm:VERSION, module:factory or file.py:factory"
 FACTORY = "factory(*, slots, tiers, clock, block_bytes)"
 REQUIRED_CALLS = {
     name: call
@@ -74,6 +74,10 @@ class Chosen:
     probes: Collection[str] = ()
     lacks: Collection[str] = ()
     """Optional calls that it does not have."""
+    watched: bool = False
+    """It has policies of its own and is judged by what is seen alone (`watch`)."""
+    inexpressible: Mapping[str, str] = field(default_factory=dict)
+    """Contracts that its interface has no words for, each with the reason."""
 
 
 def shipped(
@@ -99,6 +103,10 @@ def resolve(spec: str = SHIPPED, *, beside: Path | None = None) -> Chosen:
         return _fault(spec, spec)
     if colon and kind == "fault":
         return _fault(spec, name)
+    if colon and kind == "vllm":
+        from .vllm_manager import factory
+
+        return _tried(Chosen(spec, factory(name), ours=False))
     if not colon:
         raise UsageError(_unknown(spec))
     where, _, attribute = spec.rpartition(":")
@@ -297,6 +305,8 @@ def _tried(chosen: Chosen) -> Chosen:
         known_gaps=dict(_ids(manager, "known_gaps", spec, {})),
         probes=tuple(name for name in dir(probe) if name[0] != "_") if probe is not None else (),
         lacks=tuple(n for n in OPTIONAL_CALLS if not callable(getattr(manager, n, None))),
+        watched=bool(getattr(manager, "judged_by_what_is_seen", False)),
+        inexpressible=dict(_ids(manager, "inexpressible", spec, {})),
     )
 
 
@@ -342,8 +352,8 @@ def _contract_ids(said: Any, attribute: str, spec: str) -> Any:
             close = difflib.get_close_matches(str(name), CONTRACTS, n=1, cutoff=CLOSE)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise UsageError(f"{spec}: {attribute} names {name!r}, which is no contract{hint}")
-    if attribute == "known_gaps" and not isinstance(said, Mapping):
-        raise UsageError(f"{spec}: known_gaps must be a dict: id -> reason, not {_a(said)}")
+    if attribute != "claims" and not isinstance(said, Mapping):
+        raise UsageError(f"{spec}: {attribute} must be a dict: id -> reason, not {_a(said)}")
     return said
 
 

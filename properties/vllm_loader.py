@@ -25,6 +25,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -74,7 +75,7 @@ class Stock:
     """The primary tier's rows: uint8, slots x block_bytes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Release:
     """One release, loaded."""
 
@@ -130,6 +131,7 @@ class Release:
         return Stock(manager, primary, made, rows)
 
 
+@cache
 def _parameters(kind: type) -> set[str]:
     return set(inspect.signature(kind).parameters)
 

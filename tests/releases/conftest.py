@@ -21,12 +21,22 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("release", every)
 
 
+def _needed(version):
+    if not is_cached(version):
+        pytest.skip(
+            f"vLLM {version} is not in the cache {cache_folder()}; "
+            f"fetch it once: tierproof fetch-vllm {version}"
+        )
+
+
 @pytest.fixture(autouse=True)
 def _release_is_here(request):
     if "release" in request.fixturenames:
-        version = request.getfixturevalue("release")
-        if not is_cached(version):
-            pytest.skip(
-                f"vLLM {version} is not in the cache {cache_folder()}; "
-                f"fetch it once: tierproof fetch-vllm {version}"
-            )
+        _needed(request.getfixturevalue("release"))
+
+
+@pytest.fixture
+def pinned():
+    """The one release that this process loads."""
+    _needed(PINNED)
+    return PINNED

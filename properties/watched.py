@@ -1,0 +1,160 @@
+"""From what a watch saw to verdicts, counterexamples and tests, as for managers in lockstep.
+
+A manager with policies of its own says `judged_by_what_is_seen = True`; see `watch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..model.operations import Operation, Setting
+from .checks import A2, NEEDED_CALLS, NOT_DRIVEN, Progress, driving
+from .contracts import CONTRACTS, RUNS, TOUR
+from .counterexamples import Counterexample, Shown
+from .driver import Factory
+from .found import Found
+from .lockstep import Divergence
+from .managers import Chosen
+from .report import Report, Result
+from .watch import Watch
+from .watch_tour import Result as Watched
+from .watch_tour import broken_by, runs, tour
+
+
+@dataclass(frozen=True)
+class SeenAlone(Shown):
+    """An operation of a watched manager: nothing is expected of it but to keep the contract."""
+
+    @property
+    def answer(self) -> str:
+        """What was answered."""
+        return f"{self.got}   <- here".strip() if self.wrong else str(self.got)
+
+
+def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) -> list[Found]:
+    """Lead the manager everywhere in small rooms."""
+    with driving(chosen):
+        result = tour(chosen.factory, progress=progress)
+    judge(chosen, report, TOUR, result)
+    report.lines.append(
+        f"tour: {result.cases:,} cases, {result.states:,} states, {result.operations:,} operations "
+        f"in {result.seconds:.1f} s; judged by what is seen alone"
+    )
+    if result.cut:
+        report.lines.append(f"not to their full depth: {', '.join(result.cut)}")
+    return as_found(result)
+
+
+def by_runs(
+    chosen: Chosen,
+    report: Report,
+    *,
+    examples: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> list[Found]:
+    """Drive the manager through random histories."""
+    with driving(chosen):
+        result = runs(chosen.factory, examples=examples, seed=seed, progress=progress)
+    judge(chosen, report, RUNS, result)
+    report.results.append(Result(A2, RUNS, "not_observable", says=NOT_DRIVEN))
+    report.lines.append(
+        f"runs: {result.cases:,} histories, {result.operations:,} operations in "
+        f"{result.seconds:.1f} s (seed {seed}); judged by what is seen alone"
+    )
+    return as_found(result)
+
+
+def as_found(result: Watched) -> list[Found]:
+    """The findings as other checks have them."""
+    return [
+        Found(s.setting, divergence(s.contract, s.said, s.history), s.method)
+        for s in result.found.values()
+    ]
+
+
+def divergence(contract: str, said: str, history: Sequence[Operation]) -> Divergence:
+    """A broken contract as other checks raise it."""
+    broken = Divergence(contract, said)
+    broken.history = tuple(history)
+    return broken
+
+
+def judge(chosen: Chosen, report: Report, method: str, result: Watched) -> None:
+    """A verdict on each contract that the method can check."""
+    for contract in CONTRACTS.values():
+        if method not in contract.methods or contract.id == A2:
+            continue
+        verdict, says = verdict_on(chosen, contract.id, result)
+        counts = {"cases": result.cases, "operations": result.operations}
+        counts["tests"] = result.reached[contract.id]
+        report.results.append(Result(contract.id, method, verdict, counts, result.seconds, says))
+
+
+def verdict_on(chosen: Chosen, contract: str, result: Watched) -> tuple[str, str]:
+    """The verdict on one contract, and why it is none of holds and violated."""
+    if contract not in chosen.claims:
+        return "not_claimed", ""
+    if contract in result.found:
+        gap = chosen.known_gaps.get(contract)
+        return ("violated", "") if gap is None else ("expected_failure", gap)
+    if contract in chosen.inexpressible:
+        return "not_observable", chosen.inexpressible[contract]
+    missing = [p for p in CONTRACTS[contract].needs if p not in chosen.probes]
+    if missing:
+        return "not_observable", f"the manager has no probe {', '.join(missing)}"
+    missing = [call for call in NEEDED_CALLS.get(contract, ()) if call in chosen.lacks]
+    if missing:
+        return "not_observable", f"the manager has no {', '.join(missing)}"
+    if not result.reached[contract]:
+        return "not_reached", "no history put it to the test"
+    return "holds", ""
+
+
+def replay(
+    factory: Factory, setting: Setting, history: Sequence[Operation], contract: str
+) -> tuple[list[Shown], str]:
+    """A history as it goes on a new manager, up to where it breaks the contract; and how."""
+    watch = Watch(factory, setting)
+    shown: list[Shown] = []
+    for op in history:
+        jobs, copies = len(watch.facts.jobs), len(watch.facts.copies)
+        broken = dict(reversed(watch.do(op)))
+        starts = [
+            f"job {n}: {'a load' if j.kind == 'LOAD' else 'a copy'} of {', '.join(j.keys)} "
+            f"{'from' if j.kind == 'LOAD' else 'to'} {j.tier} for {j.request}"
+            for n, j in watch.facts.jobs.items()
+            if n > jobs
+        ]
+        starts += [f"operation {n}" for n in watch.facts.copies if n > copies]
+        said = watch.shown[-1][1]
+        shown.append(SeenAlone(op, said, said, tuple(starts), wrong=contract in broken))
+        if contract in broken:
+            return shown, broken[contract]
+    return shown, ""
+
+
+def counterexample(chosen: Chosen, found: Found, methods: Sequence[str]) -> Counterexample:
+    """A finding, replayed on a new manager so that it is shown as it went."""
+    shown, said = replay(chosen.factory, found.setting, found.history, found.contract)
+    return Counterexample(
+        found.contract,
+        chosen.spec,
+        tuple(methods),
+        found.setting,
+        tuple(shown),
+        said or found.divergence.said,
+        again=bool(said),
+    )
+
+
+def hold(chosen: Chosen, setting: Setting, history: Sequence[Operation], contract: str) -> None:
+    """Drive a watched manager through a history.
+
+    Raises:
+        AssertionError: it breaks the contract.
+    """
+    if contract in broken_by(chosen.factory, setting, history):
+        found = Found(setting, divergence(contract, "", history), "")
+        raise AssertionError("\n".join(counterexample(chosen, found, ()).lines()))

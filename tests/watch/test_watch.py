@@ -1,0 +1,148 @@
+"""What is seen alone convicts faulty managers, and never the shipped one."""
+
+import pytest
+
+from tierproof import TieredOffloadingManager
+from tierproof.model.operations import (
+    CompleteStore,
+    Lookup,
+    PrepareStore,
+    Report,
+    Reset,
+    Setting,
+    StepEnd,
+    TierSetting,
+)
+from tierproof.properties.managers import resolve
+from tierproof.properties.watch import Watch
+from tierproof.properties.watch_moves import moves
+from tierproof.properties.watch_rooms import ROOMS
+from tierproof.properties.watch_tour import LARGE, broken_by, runs, shortened, tour
+
+HAS_K0 = Setting(slots=1, tiers=(TierSetting("t0", has=("k0",)),))
+
+
+@pytest.fixture(scope="module")
+def ours():
+    return resolve().factory
+
+
+def rooms(*names):
+    found = [room for room in ROOMS if room.name in names]
+    assert len(found) == len(names)
+    return found
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_the_shipped_manager_breaks_nothing_in_any_room(ours, room):
+    result = tour(ours, rooms=[room], cases=400)
+    assert {c: (s.said, s.history) for c, s in result.found.items()} == {}
+    assert result.cases > 50
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_shipped_manager_breaks_nothing_at_random(ours, seed):
+    result = runs(ours, examples=100, seed=seed)
+    assert {c: (s.said, s.history) for c, s in result.found.items()} == {}
+    assert result.cases == 100
+
+
+@pytest.mark.parametrize(
+    ("fault", "contract", "room"),
+    [
+        ("retry_on_promotion", "L1-answer-true", "answers"),
+        ("hit_before_landed", "L1-answer-true", "promises"),
+        ("miss_for_the_second_asker", "L2-until-landed", "promises"),
+        ("landed_is_enough", "L3-until-read", "promises"),
+        ("submits_twice", "L4-submitted-once", "promises"),
+        ("asks_all_tiers", "L5-tiers-asked", "filters"),
+        ("no_short_promise", "L6-hit-holds", "hits"),
+        ("copies_another_slot", "D1-bytes", "ends"),
+        ("reads_another_slot", "D1-bytes", "ends"),
+        ("overdue_slot_reused", "S1-slot-exclusive", "waits"),
+        ("copies_another_slot", "S2-no-reuse-under-transfer", "ends"),
+        ("pinned_twice", "S3-pins", "copies"),
+        ("slot_lost", "F1-partial-failure", "failures"),
+        ("claim_kept", "F2-claim-retracted", "failures"),
+        ("lookup_raises", "F3-tier-raises", "exceptions"),
+        ("submit_raises", "F3-tier-raises", "after an exception"),
+        ("first_tier_only", "C1-cascade-once", "copies"),
+        ("failed_for_good", "C2-cascade-reoffered", "copies"),
+        ("refused_for_good", "C2-cascade-reoffered", "refusals"),
+        ("told_twice", "Q1-finish", "ends"),
+        ("no_pending_deadline", "P1-progress", "waits"),
+        ("waiter_not_told", "W1-pending-work", "after an exception"),
+        ("evicted_silently", "E1-events", "hits"),
+    ],
+)
+def test_a_fault_is_found_by_its_contract(fault, contract, room):
+    spec = fault if fault in ("retry_on_promotion", "submits_twice") else f"fault:{fault}"
+    result = tour(resolve(spec).factory, rooms=rooms(room), cases=1500)
+    assert contract in result.found, sorted(result.found)
+
+
+def test_the_tour_is_the_same_every_time(ours):
+    faulty = resolve("fault:claim_kept").factory
+    twice = [tour(faulty, rooms=rooms("failures"), cases=300) for _ in range(2)]
+    assert twice[0].found == twice[1].found
+    assert twice[0].cases == twice[1].cases
+
+
+def test_random_histories_repeat_with_their_seed(ours):
+    faulty = resolve("fault:claim_kept").factory
+    assert runs(faulty, examples=20, seed=7).found == runs(faulty, examples=20, seed=7).found
+
+
+def test_a_shortened_history_breaks_the_same_contract_and_needs_all_it_has():
+    faulty = resolve("fault:claim_kept").factory
+    found = runs(faulty, examples=30, seed=1).found["F2-claim-retracted"]
+    assert "F2-claim-retracted" in broken_by(faulty, found.setting, found.history)
+    for left_out in range(len(found.history)):
+        less = found.history[:left_out] + found.history[left_out + 1 :]
+        assert "F2-claim-retracted" not in broken_by(faulty, found.setting, less)
+    assert shortened(faulty, found).history == found.history
+
+
+def test_what_a_caller_would_not_do_convicts_nobody():
+    faulty = resolve("retry_on_promotion").factory
+    after_stores = (PrepareStore(("k1",), "r0"), Lookup("k0", "r0"))
+    assert broken_by(faulty, HAS_K0, (Lookup("k0", "r0"),)) != {}
+    assert broken_by(faulty, HAS_K0, after_stores) == {}, "no lookup follows stores in a step"
+
+
+def test_a_step_is_completions_then_lookups_then_stores(ours):
+    room = LARGE[2]
+    watch = Watch(ours, room.setting)
+    watch.run((PrepareStore(("k0",), "r0"),))
+    assert not [op for op in moves(watch, room) if isinstance(op, Lookup | CompleteStore | Reset)]
+    watch.run((StepEnd(),))
+    kinds = {type(op) for op in moves(watch, room)}
+    assert {Lookup, CompleteStore, Reset} <= kinds
+
+
+def test_a_deadline_ends_the_tour_and_says_what_was_left(ours):
+    import time
+
+    result = tour(ours, deadline=time.perf_counter() - 1)
+    assert result.cases == 0
+    assert result.cut == [room.name for room in ROOMS]
+
+
+def test_nothing_is_held_against_a_manager_after_it_has_raised():
+    class Raises(TieredOffloadingManager):
+        def lookup(self, key, request):
+            raise ValueError("broken")
+
+    watch = Watch(Raises, HAS_K0)
+    first = watch.run((Lookup("k0", "r0"),))
+    assert [contract for contract, _ in first] == ["L1-answer-true"]
+    assert watch.run((Lookup("k0", "r0"), StepEnd(), Lookup("k0", "r0"))) == []
+
+
+def test_a_landed_load_is_known_only_when_the_manager_has_been_told(ours):
+    watch = Watch(ours, HAS_K0)
+    watch.run((Lookup("k0", "r0"), StepEnd(), Report(1, ("k0",))))
+    assert watch.facts.resident == set()
+    watch.run((Lookup("k0", "r0"),))
+    assert watch.facts.resident == {"k0"}
+    assert watch.shown[-1][1] == "HIT"
