@@ -75,6 +75,11 @@ What a manager can do it declares by two attributes, and by the calls and probes
   tour is the same every time, so there a gap that is closed is red: take it out of the dictionary.
 
 Some contracts need more than the ten calls; where that is missing they are *not observable*.
+- `judged_by_what_is_seen`: true if it has policies of its own (shares, deadlines, what it drops).
+  It is then not compared with our model step by step, but judged by the words of the contracts
+  alone, over what was seen.
+- `inexpressible`: contract id -> reason, for contracts that its interface has no words for. They are
+  reported as *not observable*.
 """
 
 
