@@ -67,19 +67,19 @@ def _page(notice: str) -> Iterator[str]:
 
 
 CAPABILITIES = """
-What a manager can do it declares by two attributes, and by the calls and probes that it has.
+What a manager can do it declares by four attributes, and by the calls and probes that it has.
 
 * `claims`: a collection of contract ids. Without it all contracts are claimed. One that is left out
   is reported as *not claimed*.
 * `known_gaps`: a dictionary, contract id -> reason. Such a contract is an *expected failure*. The
   tour is the same every time, so there a gap that is closed is red: take it out of the dictionary.
-
-Some contracts need more than the ten calls; where that is missing they are *not observable*.
-- `judged_by_what_is_seen`: true if it has policies of its own (shares, deadlines, what it drops).
+* `judged_by_what_is_seen`: true if it has policies of its own (shares, deadlines, what it drops).
   It is then not compared with our model step by step, but judged by the words of the contracts
   alone, over what was seen.
-- `inexpressible`: contract id -> reason, for contracts that its interface has no words for. They are
-  reported as *not observable*.
+* `inexpressible`: a dictionary, contract id -> reason, of contracts that its interface has no words
+  for. They are *not observable*.
+
+Some contracts need more than the ten calls; where that is missing they are *not observable*.
 """
 
 
