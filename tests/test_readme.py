@@ -73,3 +73,11 @@ def test_architecture_names_every_module_of_the_model():
     section = ARCHITECTURE.partition("## `model/`")[2].partition("\n## ")[0]
     for path in (ROOT / "model").glob("*.py"):
         assert path.name == "__init__.py" or f"`{path.name}`" in section, path.name
+
+
+def test_architecture_names_every_module_and_folder_that_binds_the_two():
+    section = ARCHITECTURE.partition("## `properties/`")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([\w/]+(?:\.py|/))`", section))
+    for path in (ROOT / "properties").iterdir():
+        name = f"{path.name}/" if path.is_dir() else path.name
+        assert name in named or name.startswith("__"), name
