@@ -3,14 +3,18 @@
 A tier is built without memory and gets the primary tier's arena once, by `attach`. The manager
 calls every method from the scheduler's thread under its lock; none may wait for I/O. A tier's own
 threads never call the manager: they put results where the next `poll` finds them.
+
+What is handed over is frozen: a job made for one block is made in a tenth of the time that a frozen
+dataclass takes, and a step may submit a thousand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol, runtime_checkable
+
+import msgspec
 
 from ..arena import Arena
 
@@ -63,8 +67,7 @@ class StorePolicy(Enum):
     """The request's whole context: blocks already in the primary tier are offered as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
+class RequestInfo(msgspec.Struct, frozen=True):
     """What a tier is told of a request. `handle` is never used again, `request_id` may be.
 
     `handle` is -1 for work that belongs to no request (offers that outlived theirs).
@@ -77,8 +80,7 @@ class RequestInfo:
 NO_REQUEST = RequestInfo(request_id="", handle=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadJob:
+class LoadJob(msgspec.Struct, frozen=True):
     """Write `keys[i]` into arena row `slots[i]`. The job owns its arguments."""
 
     job_id: int
@@ -87,8 +89,7 @@ class LoadJob:
     request: RequestInfo = NO_REQUEST
 
 
-@dataclass(frozen=True, slots=True)
-class StoreJob:
+class StoreJob(msgspec.Struct, frozen=True):
     """Keep the bytes of arena row `slots[i]` under `keys[i]`. The job owns its arguments."""
 
     job_id: int
@@ -97,8 +98,7 @@ class StoreJob:
     request: RequestInfo = NO_REQUEST
 
 
-@dataclass(frozen=True, slots=True)
-class JobReport:
+class JobReport(msgspec.Struct, frozen=True):
     """A job's one report, made only when its I/O can no longer touch the slots.
 
     `landed` are the keys that succeeded; the job's other keys failed. `seconds` is the time of the
@@ -110,12 +110,11 @@ class JobReport:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(msgspec.Struct, frozen=True):
     """What a tier has to say since the last poll."""
 
     reports: Sequence[JobReport] = ()
-    verified: Collection[Key] = field(default=())
+    verified: Collection[Key] = ()
     """Keys whose earlier failed load the tier has since verified anew: their claims count again."""
 
 
