@@ -65,17 +65,27 @@ class SharedHitPromise(HitPromise):
         return self if self.members else None
 
 
-class Block:
+class Place:
+    """Something with neighbours in the order of eviction: a block, or a boundary between blocks.
+
+    The list runs through the blocks themselves, which costs each two fields and no object.
+    """
+
+    __slots__ = ("next", "prev")
+
+    next: Place | None
+    prev: Place | None
+
+
+class Block(Place):
     """A block that owns a slot of the primary tier, from its reservation to its eviction."""
 
     __slots__ = (
         "done",
         "key",
-        "next",
         "permit",
         "phase",
         "pins",
-        "prev",
         "promise",
         "slot",
         "waits",
@@ -98,9 +108,7 @@ class Block:
         """Who fills the slot; None exactly when RESIDENT."""
         self.done = 0
         """The secondary tiers known to have the block, as bits."""
-        self.next: Block | None = None
-        """Its place in the order of eviction: an intrusive list costs two fields and no object."""
-        self.prev: Block | None = None
+        self.next = self.prev = None
 
     @property
     def loose(self) -> bool:

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
-from .blocks import Block, Epoch
+from .blocks import Block, Epoch, Place
 from .tiers.base import Key
-from .vocabulary import Phase
 
 if TYPE_CHECKING:
     from .requests import Request
@@ -66,28 +65,36 @@ class EvictionPolicy(Protocol):
         """The blocks that stand together for a live request, in that order."""
 
 
-class _Run:
-    """What one request uses: the blocks between two boundaries, the tail first."""
+class _Boundary(Place):
+    """A place in the list that is no block: searches step over it."""
 
-    __slots__ = ("newest", "oldest", "request")
+    __slots__ = ()
+
+
+class _Run(_Boundary):
+    """What one request uses: the blocks from here to another boundary, the tail first."""
+
+    __slots__ = ("newest", "request")
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.oldest = _boundary(request)
-        self.newest = _boundary(request)
+        self.newest = _Boundary()
+        _link(self, self.newest)
 
 
-_NO_SLOT = -1
-
-
-def _boundary(request: Request | None) -> Block:
-    """A place in the list that is no block: searches step over it."""
-    return Block(request, _NO_SLOT, Phase.RESIDENT)
-
-
-def _link(older: Block, newer: Block) -> None:
+def _link(older: Place, newer: Place) -> None:
     older.next = newer
     newer.prev = older
+
+
+def _unlink(place: Place) -> bool:
+    """Whether the place was in the list; it is in it no more."""
+    older, newer = place.prev, place.next
+    if older is None or newer is None:
+        return False
+    older.next, newer.prev = newer, older
+    place.prev = place.next = None
+    return True
 
 
 class LeastRecentlyUsed:
@@ -98,9 +105,9 @@ class LeastRecentlyUsed:
     """
 
     def __init__(self) -> None:
-        self._ring = _boundary(None)
+        self._ring = _Boundary()
         """Where the list begins and ends."""
-        self._runs: dict[Key, _Run] = {}
+        self._runs: dict[Request, _Run] = {}
         """The runs of requests that have not ended; to move one costs a few links."""
         self._rank = 0
         self._aside: dict[Block, int] = {}
@@ -127,7 +134,7 @@ class LeastRecentlyUsed:
     def insert(self, blocks: list[Block], request: Request | None = None) -> None:
         """Put newly RESIDENT blocks behind what the request uses already, the head first."""
         self.size += len(blocks)
-        older = self._ring.prev if request is None else self._latest(request).oldest
+        older: Place | None = self._ring.prev if request is None else self._latest(request)
         assert older is not None
         newer = older.next
         assert newer is not None
@@ -161,29 +168,25 @@ class LeastRecentlyUsed:
         run = self._runs.get(request)
         if run is None:
             run = self._runs[request] = _Run(request)
-            _link(run.oldest, run.newest)
         elif run.newest.next is self._ring:
             return run
         else:
-            before, after = run.oldest.prev, run.newest.next
+            before, after = run.prev, run.newest.next
             assert before is not None
             assert after is not None
             _link(before, after)
         last = self._ring.prev
         assert last is not None
-        _link(last, run.oldest)
+        _link(last, run)
         _link(run.newest, self._ring)
         return run
 
     def close(self, request: Request) -> None:
         """The request has ended: its blocks stay, and stand together no more."""
-        self._close(request)
-
-    def _close(self, request: Key) -> None:
         run = self._runs.pop(request, None)
         if run is not None:
-            self._take_out(run.oldest)
-            self._take_out(run.newest)
+            _unlink(run)
+            _unlink(run.newest)
 
     def remove(self, block: Block) -> None:
         """Take a block out, wherever it is."""
@@ -191,14 +194,9 @@ class LeastRecentlyUsed:
         self._take_out(block)
 
     def _take_out(self, block: Block) -> None:
-        following, previous = block.next, block.prev
-        if following is None or previous is None:
+        if not _unlink(block):
             self._aside.pop(block, None)
             self._back.pop(block, None)
-        else:
-            previous.next = following
-            following.prev = previous
-            block.next = block.prev = None
 
     # -- which one goes ---------------------------------------------------------------------------
 
@@ -223,19 +221,18 @@ class LeastRecentlyUsed:
                     return oldest
                 self._aside[oldest] = self._back.pop(oldest)
             heappop(self._oldest)
-        ring, block = self._ring, self._ring.next
-        while block is not ring and block is not None:
-            following, previous = block.next, block.prev
-            if block.slot == _NO_SLOT:
-                if previous is not None and previous.key is block.key:
-                    self._close(block.key)  # nothing is left of it: no search meets it again
-            elif self._may_go(block, epoch):
-                return block
-            else:
-                self._take_out(block)
+        ring, place = self._ring, self._ring.next
+        while place is not ring and place is not None:
+            following, previous = place.next, place.prev
+            if isinstance(place, Block):
+                if self._may_go(place, epoch):
+                    return place
+                self._take_out(place)
                 self._rank += 1
-                self._aside[block] = self._rank
-            block = following
+                self._aside[place] = self._rank
+            elif isinstance(previous, _Run) and previous.newest is place:
+                self.close(previous.request)  # nothing is left of it: no search meets it again
+            place = following
         return None
 
     def _may_go(self, block: Block, epoch: Epoch) -> bool:
@@ -255,14 +252,14 @@ class LeastRecentlyUsed:
     def runs(self) -> Iterator[tuple[Request, list[Block]]]:
         """The runs, each with its blocks from the tail to the head."""
         for run in self._runs.values():
-            yield run.request, list(self._between(run.oldest, run.newest))
+            yield run.request, list(self._between(run, run.newest))
 
-    def _between(self, start: Block, end: Block) -> Iterator[Block]:
-        block = start.next
-        while block is not end and block is not None:
-            if block.slot != _NO_SLOT:
-                yield block
-            block = block.next
+    def _between(self, start: Place, end: Place) -> Iterator[Block]:
+        place = start.next
+        while place is not end and place is not None:
+            if isinstance(place, Block):
+                yield place
+            place = place.next
 
 
 class AdaptiveReplacement:
