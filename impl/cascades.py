@@ -74,7 +74,8 @@ class Cascades:
     def offer_due(self) -> None:
         """The step ends: what is due is offered again, one job for each tier and request."""
         for secondary in self._secondaries:
-            self._ease(secondary)
+            if secondary.pressed or secondary.slow:
+                self._ease(secondary)
             if secondary.due and not secondary.pressed and not self._withheld(secondary):
                 groups: dict[Request | None, list[Block]] = {}
                 for block, owed in self._startable(secondary):

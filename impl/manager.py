@@ -301,15 +301,21 @@ class TieredOffloadingManager(LoadPlanning, Closing):
 
     def has_pending_work(self) -> bool:
         """Whether something is still to happen: only when not may the steps stop."""
+        if self._closed:
+            return False
         requests = self._requests
-        return not self._closed and bool(
+        if (
             requests.waiting
             or requests.queued
             or self._undecided.count
             or requests.ends
             or self._cascades.parked
-            or any(secondary.busy for secondary in self._secondaries)
-        )
+        ):
+            return True
+        for secondary in self._secondaries:  # noqa: SIM110  # a generator costs more than all of it
+            if secondary.busy:
+                return True
+        return False
 
     def take_events(self) -> list[Event]:
         """Stored and removed events since the last call, oldest first."""

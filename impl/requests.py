@@ -270,8 +270,13 @@ class Requests:
 
     def lease(self, blocks: list[Block], now: float) -> None:
         """Landed blocks are kept for who waits on them, but not for ever."""
-        if self._lease is not None:
-            self._leases.append((now, blocks))
+        if self._lease is None:
+            return
+        if self._leases and self._leases[-1][0] == now:
+            # one entry for a step: a thousand jobs that land together leave no objects behind
+            self._leases[-1][1].extend(blocks)
+        else:
+            self._leases.append((now, list(blocks)))
 
     def expire_leases(self, now: float) -> None:
         """Landed blocks that were not read in time are let go, but by nobody who is reading."""
@@ -358,8 +363,9 @@ class Requests:
 
     def tell_ends(self) -> None:
         """Tell the tiers of the requests that will submit nothing more."""
-        for request in [one for one in self.ends if not one.storing and not one.parked]:
-            self._tell(request)
+        if self.ends:
+            for request in [one for one in self.ends if not one.storing and not one.parked]:
+                self._tell(request)
 
     def _tell(self, request: Request) -> None:
         del self.ends[request]
