@@ -26,7 +26,8 @@ class Histogram:
     def observe(self, seconds: float) -> None:
         """Count one duration. A clock that steps back counts as no time."""
         self.counts[bisect_left(SECONDS, seconds)] += 1
-        self.total += max(0.0, seconds)
+        if seconds > 0:
+            self.total += seconds
 
 
 class TierTotals:
@@ -78,17 +79,21 @@ class TierTotals:
     def load_ended(self, landed: int, failed: int, seconds: float, latency: float) -> None:
         """A promotion job has reported."""
         self.loaded += landed
-        self.failed_loads += failed
-        self.load_job_failures += failed > 0
-        self.load_seconds += max(0.0, seconds)
+        if failed:
+            self.failed_loads += failed
+            self.load_job_failures += 1
+        if seconds > 0:
+            self.load_seconds += seconds
         self.promotion_seconds.observe(latency)
 
     def store_ended(self, landed: int, failed: int, seconds: float) -> None:
         """A store job has reported."""
         self.stored += landed
-        self.failed_stores += failed
-        self.store_job_failures += failed > 0
-        self.store_seconds += max(0.0, seconds)
+        if failed:
+            self.failed_stores += failed
+            self.store_job_failures += 1
+        if seconds > 0:
+            self.store_seconds += seconds
 
 
 class Totals:

@@ -21,7 +21,7 @@ from .primary import PrimaryTier
 from .requests import COUNTED, MENTIONED, Request, Requests
 from .secondary import Secondary
 from .step import Step
-from .tiers.base import JobReport, Key, LoadJob
+from .tiers.base import NOTHING, JobReport, Key, LoadJob
 from .vocabulary import Phase
 
 logger = logging.getLogger("tierproof")
@@ -96,8 +96,10 @@ class Transfers:
         secondary, landed = load.secondary, report.landed
         del secondary.loads[load.job_id]
         blocks, load.blocks = load.blocks, {}
-        good = [block for key, block in blocks.items() if key in landed]
-        if len(good) < len(blocks):
+        if len(landed) == len(blocks):  # all of them: what landed is known to be of this job
+            good = list(blocks.values())
+        else:
+            good = [block for key, block in blocks.items() if key in landed]
             bad = [block for key, block in blocks.items() if key not in landed]
             secondary.retracted.update([block.key for block in bad])
             self._fail(bad, stale=load.stale)
@@ -131,10 +133,11 @@ class Transfers:
         """Poll every tier in order and act on what it reports."""
         for secondary in self._secondaries:
             poll = secondary.poll()
-            for report in poll.reports:
-                self._absorb(secondary, report)
-            if poll.verified:
-                secondary.retracted.difference_update(poll.verified)
+            if poll is not NOTHING:
+                for report in poll.reports:
+                    self._absorb(secondary, report)
+                if poll.verified:
+                    secondary.retracted.difference_update(poll.verified)
 
     def _absorb(self, secondary: Secondary, report: JobReport) -> None:
         """Act on one report, or refuse it as a whole: a faulty tier must not stop serving."""
@@ -310,10 +313,14 @@ def _id(operation: LoadOperation | StoreOperation | int) -> int:
     return operation if isinstance(operation, int) else operation.operation_id
 
 
+_SETS, _NUMBERS = (frozenset, set), (int, float)
+"""Named once: `X | Y` in a call is a new type every time, and this is asked of every report."""
+
+
 def _is_report(report: object) -> bool:
     return (
         isinstance(report, JobReport)
         and isinstance(report.job_id, int)
-        and isinstance(report.landed, frozenset | set)
-        and isinstance(report.seconds, int | float)
+        and isinstance(report.landed, _SETS)
+        and isinstance(report.seconds, _NUMBERS)
     )
