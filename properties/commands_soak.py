@@ -71,7 +71,7 @@ def soak_long(
         UsageError: the report is of another soak.
     """
     so_far = _resumed(kept, seed)
-    with terminal.progress("soak") as step, driving(chosen):
+    with terminal.patiently("soak") as step, driving(chosen):
         result = soak(
             operations,
             seed,

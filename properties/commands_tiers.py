@@ -15,7 +15,7 @@ def check(spec: str, terminal: Terminal, *, operations: int) -> Report:
     before = log.level
     log.setLevel(logging.CRITICAL)
     try:
-        with chosen_tier(spec) as chosen, terminal.progress("contracts") as step:
+        with chosen_tier(spec) as chosen, terminal.patiently("contracts") as step:
             report = check_tier(chosen, operations=operations, progress=step)
     finally:
         log.setLevel(before)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from textwrap import wrap
@@ -34,6 +36,8 @@ STYLES = {
     "equivalent": "dim",
     "survived": "bold red",
 }
+REMINDER = 15.0
+"""Seconds after which whoever reads no terminal is told that something still goes on."""
 NOTHING = "–"  # noqa: RUF001  # the method does not apply to the contract
 
 
@@ -53,6 +57,33 @@ class Terminal(Console):
     def say(self, text: str, style: str = "") -> None:
         """Print one line, as it is."""
         self.print(Text(text, style=style), soft_wrap=True)
+
+    @contextmanager
+    def patiently(self, what: str) -> Iterator[Step]:
+        """As `progress`, for what may take minutes: elsewhere a line on stderr now and then.
+
+        Not for what forks: the lines come from a thread.
+        """
+        if self.is_terminal:
+            with self.progress(what) as step:
+                yield step
+            return
+        far, over, began = [0, 0], threading.Event(), time.monotonic()
+
+        def remind() -> None:
+            while not over.wait(REMINDER):
+                seconds = time.monotonic() - began
+                of = f"{far[0]:,} of {far[1]:,}" if far[1] else "begun"
+                print(f"tierproof: {what}: {of}, {seconds:.0f} s so far", file=sys.stderr)
+
+        def step(done: int, total: int) -> None:
+            far[:] = done, total
+
+        threading.Thread(target=remind, daemon=True).start()
+        try:
+            yield step
+        finally:
+            over.set()
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Step]:

@@ -1,6 +1,7 @@
 """Verdicts, exit codes, and the report as JSON and as JUnit XML."""
 
 import json
+import time
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
@@ -367,3 +368,17 @@ def test_a_fault_of_ours_is_reported_to_programs_as_well(run_entry, stand, tmp_p
     error = ET.parse(tmp_path / "out.xml").getroot().find(".//error")
     assert error is not None
     assert error.get("message") == "RuntimeError: a bug"
+
+
+def test_whoever_reads_no_terminal_is_told_now_and_then_that_it_still_goes_on(capsys, monkeypatch):
+    from tierproof.properties import terminal as module
+
+    monkeypatch.setattr(module, "REMINDER", 0.01)
+    with module.Terminal().patiently("contracts") as step:
+        step(3, 13)
+        deadline = time.monotonic() + 5
+        told = ""
+        while "3 of 13" not in told and time.monotonic() < deadline:
+            time.sleep(0.01)
+            told += capsys.readouterr().err
+    assert "tierproof: contracts: 3 of 13, 0 s so far" in told
