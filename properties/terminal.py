@@ -65,8 +65,8 @@ class Terminal(Console):
         Not for what forks: the lines come from a thread.
         """
         if self.is_terminal:
-            with self.progress(what) as step:
-                yield step
+            with self.progress(what) as bar:
+                yield bar
             return
         far, over, began = [0, 0], threading.Event(), time.monotonic()
 
