@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 
 from ..impl import arena
 from ..impl.tiers import base
+from ..model.operations import Setting
 from . import under_test
 from .checks import NEEDED_CALLS
 from .contracts import CONTRACTS, TIER_CONTRACTS
@@ -24,7 +25,8 @@ def _page(notice: str) -> Iterator[str]:
     yield "Two protocols join the kit and your code. Neither asks you to inherit from anything."
     yield from ("", "## A manager under test", "")
     yield inspect.cleandoc(under_test.__doc__ or "")
-    yield from ("", "### Calls", "")
+    yield from _settings()
+    yield from ("### Calls", "")
     yield from _calls(under_test.ManagerUnderTest)
     yield from ("### What calls return", "")
     yield from _source(under_test.GpuOperation)
@@ -64,6 +66,26 @@ def _page(notice: str) -> Iterator[str]:
         base.Poll,
     ):
         yield from _source(kind)
+
+
+SETTINGS = {
+    "promotion_share": "share of the slots that promotions may withhold from stores",
+    "cascade_share": "share of the slots that cascades may pin",
+    "lease": "seconds that a landed block waits for those that it was promised to",
+    "pending_deadline": "seconds after which a block that is being written is OVERDUE",
+    "probe_deadline": "seconds that a tier may stay undecided about a key for a request",
+    "reoffers": "how often a cascade that failed or was refused is offered again",
+    "reoffer_pause": "seconds that a failed cascade rests before",
+}
+
+
+def _settings() -> Iterator[str]:
+    yield from ("", "### Settings", "")
+    yield "The factory is given none: the kit expects the defaults of the specification."
+    yield from ("", "| setting | is | says |", "|---|---|---|")
+    for name, says in SETTINGS.items():
+        yield f"| `{name}` | {getattr(Setting(), name):g} | {says} |"
+    yield ""
 
 
 CAPABILITIES = """

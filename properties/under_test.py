@@ -14,10 +14,6 @@ A manager under test is built by a factory, a class or a function,
 * `clock`: a function without arguments that returns monotonic seconds. The kit owns the time, so a
   manager must take it from nowhere else.
 
-Settings are not passed: the kit expects the defaults of the specification. Promotions may withhold
-half of the slots from stores and cascades pin a quarter; a lease and a pending deadline are 30 s, a
-probe deadline 5 s; a cascade is offered again 3 times.
-
 It has the calls of `ManagerUnderTest`, answers lookups with something whose `name` is one of HIT,
 HIT_PENDING, RETRY, MISS, and raises an exception named ContractViolation for calls that break the
 protocol. It may have a method `probe()` that returns an object with some of the attributes of

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -28,7 +29,7 @@ SAMPLE = ROOT / "tests" / "sample_repository"
 KIT = (ROOT / "docs" / "kit.md").read_text()
 TIERS = (ROOT / "docs" / "tiers.md").read_text()
 README = (ROOT / "README.md").read_text()
-TIER_CLASSES = {
+TIER_CLASSES: dict[str, Any] = {
     "memory": MemoryTier,
     "files": FileTier,
     "slab": SlabTier,
@@ -149,12 +150,10 @@ def test_every_setting_is_explained_with_its_kinds_and_its_default():
                 assert f"`{toml(parameters[name].default)}`" in default, (kind, name)
 
 
-def toml(value):
-    return (
-        {True: "true", False: "false"}.get(value, f'"{value}"')
-        if isinstance(value, bool | str)
-        else str(value)
-    )
+def toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def test_every_contract_of_a_tier_is_told_in_its_words():
@@ -167,6 +166,15 @@ def test_the_table_of_kinds_says_what_each_claims():
     for kind, *_, claims in table(TIERS, "kind"):
         but = set(re.findall(r"`([TD]\d+-\w+)`", claims))
         assert set(TIER_CLASSES[kind.strip("`")].claims) == set(TIER_CONTRACTS) - but
+
+
+def test_the_extras_that_are_named_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    for command in (*commands(TIERS, "pip"), *commands(KIT, "pip")):
+        (named,) = re.findall(r"\[([\w,]+)\]", command)
+        assert set(named.split(",")) <= set(extras)
 
 
 @pytest.mark.parametrize("command", commands(TIERS, "tierproof"))

@@ -1,10 +1,23 @@
 """The hand-driven tier does what it is told, and nothing of itself."""
 
+import inspect
+from dataclasses import fields
+from typing import Any
+
 import pytest
 
 from tierproof import Arena, TierError
 from tierproof.impl.tiers.base import Claim, LoadJob, RequestInfo, StoreJob, StorePolicy
-from tierproof.properties.under_test import HandDrivenTier, garbage, payload
+from tierproof.model.operations import Setting
+from tierproof.properties import protocol_page
+from tierproof.properties.managers import OPTIONAL_SIGNATURES
+from tierproof.properties.under_test import (
+    OPTIONAL_CALLS,
+    HandDrivenTier,
+    OptionalCalls,
+    garbage,
+    payload,
+)
 
 SIZE = 64
 WHO = RequestInfo("r0", 1)
@@ -174,3 +187,16 @@ def test_a_tier_that_got_no_arena_says_so():
     tier.submit_load(LOAD)
     with pytest.raises(TierError, match=r"tier t0 was used before attach\(arena\)"):
         tier.end(7, ("a",))
+
+
+def test_the_page_tells_every_setting_that_a_manager_is_held_to():
+    numbers = {f.name for f in fields(Setting) if f.type in ("float", "float | None", "int")}
+    assert set(protocol_page.SETTINGS) == numbers - {"slots"}
+
+
+def test_the_calls_that_may_be_missing_are_those_that_are_tried():
+    assert set(OPTIONAL_CALLS) == set(OPTIONAL_SIGNATURES)
+    calls: dict[str, Any] = dict(OPTIONAL_SIGNATURES)
+    for name, asked in calls.items():
+        told = set(inspect.signature(getattr(OptionalCalls, name)).parameters)
+        assert set(inspect.signature(asked).parameters) == told

@@ -64,6 +64,10 @@ class Block:
     hits: set[Request] = field(default_factory=set)
 
 
+Probe = tuple[Request, Key, Tier]
+"""Whom a tier keeps waiting for an answer."""
+
+
 class SmallManager:
     """Everything in one class: what is resident, who waits, what loads."""
 
@@ -97,7 +101,8 @@ class SmallManager:
         self._jobs: dict[int, tuple[Tier, list[Key]]] = {}
         self._running: set[Operation] = set()
         self._retracted: set[tuple[Key, Tier]] = set()
-        self._probes: dict[tuple[Request, Key, Tier], float | None] = {}
+        self._probes: dict[Probe, float | None] = {}
+        self._spent: dict[Probe, float] = {}
         self._ending: list[Request] = []
         self._events: list[Event] = []
         self._handles = self._job_ids = 0
@@ -124,6 +129,7 @@ class SmallManager:
         for block in self._blocks.values():
             block.hits.discard(request)
         self._probes = {p: since for p, since in self._probes.items() if p[0] is not request}
+        self._spent = {p: spent for p, spent in self._spent.items() if p[0] is not request}
         request.live = False
         self._ending.append(request)
 
@@ -137,8 +143,7 @@ class SmallManager:
         answer = self._ask(key, request) if block is None else self._known(block, request)
         if answer in (Answer.HIT, Answer.HIT_PENDING):  # what is undecided matters no more
             for tier in self._tiers:
-                if self._probes.get((request, key, tier)) is not None:
-                    del self._probes[request, key, tier]
+                self._decided((request, key, tier))
         return answer
 
     def _known(self, block: Block, request: Request) -> Answer:
@@ -160,22 +165,33 @@ class SmallManager:
         for tier in request.tiers:
             probe = (request, key, tier)
             timed_out = probe in self._probes and self._probes[probe] is None
-            if (key, tier) in self._retracted or timed_out:
+            if timed_out:
+                continue
+            if (key, tier) in self._retracted:
+                self._decided(probe)
                 continue
             try:
                 claim = tier.lookup(key, request.info)
             except Exception:
                 claim = Claim.ABSENT
             if claim is Claim.UNDECIDED:
-                first = self._probes.setdefault(probe, self._now)
+                spent = self._spent.pop(probe, 0.0)
+                first = self._probes.setdefault(probe, self._now - spent)
                 late = first is not None and self._now - first >= UNDECIDED_FOR
                 self._probes[probe] = None if late else first
                 undecided |= not late
                 continue
-            self._probes.pop(probe, None)
+            self._decided(probe)
             if claim is Claim.PRESENT:
                 return self._promote(key, request, tier)
         return Answer.RETRY if undecided else Answer.MISS
+
+    def _decided(self, probe: Probe) -> None:
+        """A tier is undecided no more; the time that it took is not given again."""
+        since = self._probes.get(probe)
+        if since is not None:
+            del self._probes[probe]
+            self._spent[probe] = min(self._now - since, UNDECIDED_FOR)
 
     def _promote(self, key: Key, request: Request, tier: Tier) -> Answer:
         if not self._permit_left() or not (self._free or self._evictable()):
