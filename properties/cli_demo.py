@@ -23,7 +23,10 @@ def demo(
         str, typer.Option("--device", metavar="NAME", help="cpu, or cuda where there is a GPU.")
     ] = "cpu",
     seed: Annotated[
-        int, typer.Option("--seed", metavar="S", min=0, help="Of weights, prompt and flipped bit.")
+        int,
+        typer.Option(
+            "--seed", metavar="S", min=0, max=2**63 - 1, help="Of weights, prompt and flipped bit."
+        ),
     ] = 0,
     layout: Annotated[
         str, typer.Option("--kv-layout", metavar="NAME", help="layer-first or block-first.")

@@ -20,7 +20,7 @@ from ...impl.tiers.block_file import HEADER_BYTES, SHORT_HEADER, Label
 from ...impl.tiers.block_tier import BlockTier
 from ...impl.tiers.configuration import build_tiers
 from ...impl.tiers.files import FileTier
-from .prompt import BLOCK_BYTES, CHUNK, Chunk, Prompt
+from .prompt import BLOCK_BYTES, CHUNK, GROUPS, HEAD, KV_HEADS, LAYERS, Chunk, Prompt
 from .settings import Settings
 
 _SIGN = 0x80
@@ -94,7 +94,10 @@ def flip(settings: Settings) -> Flip:
     """
     prompt, rng = Prompt(settings.seed), random.Random(f"flip {settings.seed}")
     at = rng.choice(prompt.wanted())
-    byte = rng.randrange(1, BLOCK_BYTES, 2)  # the upper byte of a bfloat16
+    # Of the block's last token: of a window's first block some tokens are not attended to.
+    tokens, plane = GROUPS[at[0]].tokens_per_block, rng.randrange(2 * LAYERS[at[0]])
+    value = ((plane + 1) * tokens - 1) * KV_HEADS * HEAD + rng.randrange(KV_HEADS * HEAD)
+    byte = 2 * value + 1  # the upper one of a bfloat16
     with _attached(settings) as tier:
         digest = tier._name(prompt.key(*at))
         if isinstance(tier, FileTier):

@@ -18,6 +18,8 @@ from tierproof.properties.demo.prompt import (
     CHUNK,
     DECODED,
     FULL,
+    HEAD,
+    KV_HEADS,
     SLIDING,
     TOKENS,
     VOCABULARY,
@@ -185,3 +187,23 @@ def test_believing_concerns_the_payload_of_one_tier_and_nothing_else(tmp_path):
         one.shutdown()
     forget(given)
     assert list(tmp_path.rglob("*.block")) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_flip_hits_one_value_of_a_blocks_last_token_which_is_always_attended_to(
+    tmp_path, monkeypatch: pytest.MonkeyPatch, seed: int
+):
+    first_of_window = (SLIDING, Prompt(seed).best_hit() // 16 - 2)
+    monkeypatch.setattr(Prompt, "wanted", lambda self: [first_of_window])
+    given = Settings(seed, "layer-first", "cpu", {"kind": "files", "root": str(tmp_path)}, {}, "")
+    tier = build(given)
+    tier.attach(Arena(slots=1, block_bytes=BLOCK_BYTES))
+    assert tier._mover.store(tier._name(Prompt(seed).key(*first_of_window)), 0, 0)
+    tier.shutdown()
+    damaged = flip(given)
+    assert damaged.at == first_of_window
+    row = torch.zeros(BLOCK_BYTES, dtype=torch.uint8)
+    row[damaged.byte] = 0x80
+    # As it lies in a row: layers with keys and values, tokens, heads, a head's values.
+    signs = row.view(torch.int16).view(-1, 16, KV_HEADS, HEAD).nonzero()
+    assert signs[:, 1].tolist() == [15]
