@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ...impl.errors import TierProofError
+from ..processes import deaf_workers
 from .settings import Settings
 
 Progress = Callable[[str, int, int], None]
@@ -33,7 +34,8 @@ def in_new_process(name: str, settings: Settings, progress: Progress) -> Any:
     context.set_forkserver_preload([_PHASES])
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(there, name, settings), daemon=True)
-    process.start()
+    with deaf_workers():
+        process.start()
     there.close()
     try:
         while (said := here.recv())[0] == "progress":
