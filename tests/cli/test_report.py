@@ -342,6 +342,23 @@ def test_junit_shows_the_history_of_a_violation(report):
     assert "1. r0 looks up k0" in root.find(".//failure").text
 
 
+@pytest.mark.parametrize("command", ["verify", "tour", "fuzz"])
+def test_a_page_can_be_written_with_every_violation_drawn(command, report, tmp_path):
+    report(command, "--html", "out.html", manager="Retry")
+    text = (tmp_path / "out.html").read_text()
+    assert text.count("<svg ") == 1
+    assert "mine.py:Retry breaks L1-answer-true" in text
+    assert "lookup k0" in text
+    assert ">expected: HIT_PENDING</text>" in text
+
+
+def test_every_form_of_report_names_the_versions(report, tmp_path):
+    data = report("verify", "--html", "out.html")
+    told = {p.get("name"): p.get("value") for p in data["xml"].iter("property")}
+    assert told == data["versions"]
+    assert f"Contracts version {told['contracts']}; " in (tmp_path / "out.html").read_text()
+
+
 def test_a_counterexample_is_printed_and_written(report, tmp_path):
     data = report("tour", manager="Retry")
     assert "1. r0 looks up k0   RETRY   (expected: HIT_PENDING)" in data["out"]

@@ -174,7 +174,7 @@ def test_a_name_that_resembles_nothing_is_not_guessed_at(run):
         assert "did you mean" not in done.err
 
 
-@pytest.mark.parametrize("option", ["--json", "--junit"])
+@pytest.mark.parametrize("option", ["--json", "--junit", "--html"])
 def test_an_output_that_cannot_be_written_is_told_before_any_work(run, stand, tmp_path, option):
     stand.raises = AssertionError("work was done")
     assert_told(run("tour", option, tmp_path / "nowhere" / "x"), option, "no folder")

@@ -188,8 +188,10 @@ def test_check_tier_ends_with_the_right_code_and_says_why(
 def test_check_tier_finds_a_fault(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = file.parent / "two.py"
     folder.write_text(FILE + "\nFaulty.claims = ('T5-withdraw',)\n")
-    assert main(["check-tier", f"{folder}:Faulty"]) == 1
+    page = file.parent / "report.html"
+    assert main(["check-tier", f"{folder}:Faulty", "--html", str(page)]) == 1
     assert "a key whose load failed is still claimed" in capsys.readouterr().out
+    assert "T5-withdraw, runs: a key whose load failed is still claimed" in page.read_text()
 
 
 def test_an_unknown_name_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
