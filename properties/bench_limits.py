@@ -1,22 +1,21 @@
 """What the disk gives: the limit that the file tiers are measured against, in the same run.
 
-fio where it is installed, else a loop of our own: `THREADS` threads with O_DIRECT on one
-preallocated file. Both use buffers on huge pages; with scattered small pages either would show a
-third of the truth and make a false limit.
+fio where it is installed and gets huge pages, else a loop of our own: `THREADS` threads with
+O_DIRECT on one preallocated file, from an arena. Either on scattered small pages would show half of
+the truth and make a false limit.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..impl.arena import Arena
+from ..impl.tiers.file_io import FileIO, probe_direct
+from .bench_fio import ENGINE, Fio, FioError
 
 THREADS = 8
 _DEPTH = 16
@@ -29,31 +28,44 @@ class DiskLimit:
         folder: on the disk in question.
         block_bytes: a whole number of pages.
         blocks: how many.
-        fio: whether to use fio; None: if it is installed.
+        fio: whether to use fio where it can be used.
     """
 
-    def __init__(
-        self, folder: Path, *, block_bytes: int, blocks: int, fio: bool | None = None
-    ) -> None:
+    def __init__(self, folder: Path, *, block_bytes: int, blocks: int, fio: bool = True) -> None:
         self._path = folder / "limit"
         self._block_bytes = block_bytes
         self._blocks = blocks
-        program = shutil.which("fio") if fio is not False else None
-        self._fio = program
-        self.by = "fio, io_uring" if program else f"an O_DIRECT loop of {THREADS} threads"
+        self._fio: Fio | None = None
+        direct = probe_direct(FileIO(), str(folder / "probe"), None)
+        self._flags = os.O_RDWR | (os.O_DIRECT if direct else 0)
         self._arena = Arena(slots=_DEPTH, block_bytes=block_bytes)
         for slot in range(_DEPTH):
             self._arena.row(slot)[:] = os.urandom(4096) * (block_bytes // 4096)
         with self._path.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, blocks * block_bytes)
-        self.write()  # so that no round is the one that first touches the file
+        self._by_loop("write")  # so that no round is the one that first touches the file
+        self.by = f"{'an O_DIRECT' if direct else 'a buffered'} loop of {THREADS} threads"
+        if fio and direct:
+            try:
+                self._fio = Fio(self._path, block_bytes=block_bytes, blocks=blocks)
+                self.by = f"{self._fio.version} ({ENGINE}, O_DIRECT, depth {_DEPTH}, huge pages)"
+            except FioError as why:
+                self.by += f" ({why})"
 
     def write(self) -> float:
-        """GB/s."""
+        """GB/s.
+
+        Raises:
+            FioError: fio, which could be used at the start, failed.
+        """
         return self._measure("write")
 
     def read(self) -> float:
-        """GB/s."""
+        """GB/s.
+
+        Raises:
+            FioError: fio, which could be used at the start, failed.
+        """
         return self._measure("read")
 
     def close(self) -> None:
@@ -61,9 +73,10 @@ class DiskLimit:
         self._path.unlink(missing_ok=True)
 
     def _measure(self, what: str) -> float:
-        if self._fio:
-            return self._by_fio(what)
-        fd = os.open(self._path, os.O_RDWR | os.O_DIRECT)
+        return self._by_loop(what) if self._fio is None else self._fio.speed(what)
+
+    def _by_loop(self, what: str) -> float:
+        fd = os.open(self._path, self._flags)
         turn = threading.local()
         numbers = iter(range(THREADS))
         lock = threading.Lock()
@@ -88,19 +101,3 @@ class DiskLimit:
         finally:
             os.close(fd)
         return self._blocks * self._block_bytes / took / 1e9
-
-    def _by_fio(self, what: str) -> float:
-        assert self._fio is not None
-        told = subprocess.run(
-            [
-                *(self._fio, "--name=limit", f"--filename={self._path}", f"--rw={what}"),
-                *(f"--bs={self._block_bytes}", f"--size={self._blocks * self._block_bytes}"),
-                *("--direct=1", "--ioengine=io_uring", f"--iodepth={_DEPTH}", "--thread"),
-                *("--mem=mmap", "--thp=1", "--output-format=json", "--end_fsync=0"),
-            ],
-            capture_output=True,
-            check=True,
-            text=True,
-        )
-        found = json.loads(told.stdout[told.stdout.index("{") :])
-        return float(found["jobs"][0][what]["bw_bytes"]) / 1e9

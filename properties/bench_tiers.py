@@ -8,7 +8,6 @@ cache out of the way; where a file system refuses it, the report says so.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -19,17 +18,22 @@ from statistics import median
 from typing import Any
 
 from ..impl.arena import Arena
-from ..impl.tiers.base import Tier
+from ..impl.tiers.base import LoadJob, StoreJob, Tier
 from ..impl.tiers.block_file import file_bytes
+from ..impl.tiers.block_tier import BlockTier
 from ..impl.tiers.files import FileTier
 from ..impl.tiers.object_store import ObjectStoreTier
 from ..impl.tiers.redis import RedisTier
 from ..impl.tiers.slab import SlabTier
 from ..impl.tiers.slab_file import file_length
+from .bench_fio import FioError
 from .bench_limits import DiskLimit
+from .bench_stock import VERSION, StockFileTier, stock_release
+from .managers import UsageError
 from .report import Measure, Report
 from .servers import NoServerError, RedisServer, SeaweedServer
 from .tier_rig import TierRig
+from .vllm_loader import Release
 
 MIB = 1 << 20
 THREADS = 4
@@ -51,8 +55,6 @@ class Pump:
 
     def move(self, keys: Sequence[bytes], what: str) -> float:
         """GB/s for storing or loading the keys, one job a key."""
-        from ..impl.tiers.base import LoadJob, StoreJob
-
         free, landed = list(range(self.slots)), 0
         open_jobs: dict[int, int] = {}
         waiting = list(reversed(keys))
@@ -83,7 +85,9 @@ class Pump:
     def empty(self) -> None:
         """Clear the tier, and wait for it."""
         self.tier.clear()
-        self.rig.until(lambda: not self.tier._index.clearing, "T7-bounded", "no end of a clear")
+        if isinstance(self.tier, BlockTier):
+            index = self.tier._index
+            self.rig.until(lambda: not index.clearing, "T7-bounded", "no end of a clear")
 
     def close(self) -> None:
         """End the tier."""
@@ -116,14 +120,19 @@ def file_tiers(
     rounds: int,
     progress: Callable[[int, int], None],
 ) -> None:
-    """Both layouts against the disk's limit."""
+    """Both layouts against the disk's limit, and the stock file tier where it is at hand."""
+    stock, told = _stock()
     for size in sizes:
         blocks = max(8, total // size)
-        with tempfile.TemporaryDirectory(prefix="tierproof-", dir=folder) as root:
-            limit = DiskLimit(Path(root), block_bytes=size, blocks=blocks)
-            files = FileTier(Path(root) / "f", capacity_bytes=(blocks + 4) * file_bytes(size))
-            slab = SlabTier(Path(root) / "s", capacity_bytes=file_length(blocks + 4, size))
-            pumps = {"files": Pump(files, size), "slab": Pump(slab, size)}
+        with tempfile.TemporaryDirectory(prefix="tierproof-", dir=folder) as name:
+            root = Path(name)
+            limit = DiskLimit(root, block_bytes=size, blocks=blocks)
+            files = FileTier(root / "f", capacity_bytes=(blocks + 4) * file_bytes(size))
+            slab = SlabTier(root / "s", capacity_bytes=file_length(blocks + 4, size))
+            tiers: dict[str, Tier] = {"files": files, "slab": slab}
+            if stock is not None:
+                tiers["stock"] = StockFileTier(stock, root / "v")
+            pumps = {name: Pump(tier, size) for name, tier in tiers.items()}
             keys = [b"block %d" % n for n in range(blocks)]
             steps: dict[str, Callable[[int], float]] = {"limit write": _step(limit.write)}
             for name, pump in pumps.items():
@@ -133,32 +142,57 @@ def file_tiers(
                 steps[f"{name} load"] = _loaded(pump, keys)
             try:
                 found = rounds_of(rounds, steps, progress)
+            except FioError as error:
+                raise UsageError(f"the disk's limit could not be measured: {error}") from error
             finally:
                 for pump in pumps.values():
                     pump.close()
                 limit.close()
-            mib = size // MIB
-            for name, to, goal in (
-                ("slab store", "limit write", 0.9),
-                ("files store", "limit write", 0.4),
-                ("slab load", "limit read", 0.9),
-                ("files load", "limit read", 0.9),
-            ):
-                report.measures.append(
-                    Measure(f"{name}, {mib} MiB, of the limit", ratio(found[name], found[to]), "")
-                )
-                if size == 4 * MIB:
-                    report.lines.append(_goal(f"{name}, {mib} MiB", found[name], found[to], goal))
+            _compare(report, found, size, LIMITS, "of the limit")
+            if stock is not None:
+                _compare(report, found, size, STOCK, f"of vLLM {VERSION}'s file tier")
             if size == sizes[0]:
                 direct = (
                     "O_DIRECT" if files.direct else "buffered: the file system refuses O_DIRECT"
                 )
                 report.lines.append(f"the disk's limit is measured by {limit.by}; tiers: {direct}")
-    at_hand = importlib.util.find_spec("vllm") is not None
-    report.lines.append(
-        "stock vLLM file tier: "
-        + ("found, but not driven by this command" if at_hand else "not at hand, not compared")
-    )
+    report.lines.append(told)
+
+
+LIMITS = (
+    ("slab store", "limit write", 0.9),
+    ("files store", "limit write", 0.4),
+    ("slab load", "limit read", 0.9),
+    ("files load", "limit read", 0.9),
+)
+"""What is compared with what, and the ratio that is the goal with blocks of 4 MiB."""
+STOCK = tuple(
+    (f"{layout} {what}", f"stock {what}", 1.0)
+    for what in ("store", "load")
+    for layout in ("files", "slab")
+)
+
+
+def _stock() -> tuple[Release | None, str]:
+    try:
+        release, by = stock_release()
+    except UsageError as why:
+        return None, f"the file tier of vLLM {VERSION} is not compared: {why}"
+    return release, f"the file tier of vLLM {VERSION} moves its bytes by {by}"
+
+
+def _compare(
+    report: Report,
+    found: dict[str, list[float]],
+    size: int,
+    pairs: Sequence[tuple[str, str, float]],
+    of: str,
+) -> None:
+    for what, to, goal in pairs:
+        named = f"{what}, {size // MIB} MiB, {of}"
+        report.measures.append(Measure(named, ratio(found[what], found[to]), ""))
+        if size == 4 * MIB:
+            report.lines.append(_goal(named, found[what], found[to], goal))
 
 
 def _step(call: Callable[[], float]) -> Callable[[int], float]:

@@ -1,8 +1,8 @@
 """Where the files of vLLM's releases are kept, and how they get there.
 
 A release is its wheel's Python files, as published and never installed: those of `PARTS`, some
-12 MB of a wheel of 330 to 500 MB. They lie in `cache_folder()/VERSION`. Nothing of them is part of
-this project.
+12 MB of a wheel of 330 to 500 MB, and `EXTENSION`. They lie in `cache_folder()/VERSION`. Nothing of
+them is part of this project.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ ENVIRONMENT = "TIERPROOF_CACHE"
 """The environment variable that names another folder than ~/.cache/tierproof."""
 PARTS = ("vllm/v1/", "vllm/distributed/", "vllm/utils/")
 """Folders of the wheel that are kept; of its top folder the files are."""
+EXTENSION = "vllm/fs_io_C."
+"""The compiled loop of its file tier, 28 kB: the one file kept that is not Python."""
 MANAGER = Path("vllm/v1/kv_offload/tiering/manager.py")
 FIRST = "0.22.1"
 """The first release with a tiering manager."""
@@ -167,7 +169,10 @@ def _wanted(names: Sequence[str]) -> list[str]:
     return [
         name
         for name in names
-        if name.endswith(".py")
-        and name.startswith("vllm/")
-        and (name.startswith(PARTS) or name.count("/") == 1)
+        if name.startswith(EXTENSION)
+        or (
+            name.endswith(".py")
+            and name.startswith("vllm/")
+            and (name.startswith(PARTS) or name.count("/") == 1)
+        )
     ]

@@ -13,6 +13,8 @@ FILES = {
     "vllm/v1/kv_offload/tiering/manager.py": "x = 1",
     "vllm/v1/kv_offload/cpu/kernel.so": "not Python",
     "vllm/version.py": "x = 2",
+    "vllm/fs_io_C.abi3.so": "the compiled loop of the file tier",
+    "vllm/fs_io_C_of_another_name.so": "not needed",
     "vllm/model_executor/models/llama.py": "not needed",
     "vllm-1.2.3.dist-info/METADATA": "not vllm's",
 }
@@ -43,11 +45,15 @@ def pip(monkeypatch):
     return told
 
 
-def test_a_fetched_release_has_the_python_files_that_are_needed_and_nothing_else(pip):
+def test_a_fetched_release_has_the_files_that_are_needed_and_nothing_else(pip):
     assert fetch("1.2.3")
     root = folder_of("1.2.3")
     kept = {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()}
-    assert kept == {"vllm/v1/kv_offload/tiering/manager.py", "vllm/version.py"}
+    assert kept == {
+        "vllm/v1/kv_offload/tiering/manager.py",
+        "vllm/version.py",
+        "vllm/fs_io_C.abi3.so",
+    }
 
 
 def test_nothing_but_the_release_is_left_in_the_cache(pip):
