@@ -123,11 +123,16 @@ def _marks(step: Shown, sources: dict[int, str]) -> Marks:
         told = ", ".join([*([given] if given else []), *numbers])
         if told and caller is not None:
             yield Mark(told, MANAGER, caller, reply=True)
-    elif caller is not None and (ANSWERED & {given, expected} or isinstance(op, ops.PrepareStore)):
+    elif caller is not None and given != expected and told_apart(op, given, expected):
         yield Mark(given or "nothing", MANAGER, caller, reply=True, wrong=True)
         yield Mark(f"expected: {expected or 'nothing'}", wrong=True)
     else:
         yield Mark("here the contract is broken", wrong=True)
+
+
+def told_apart(op: ops.Operation, given: str, expected: str) -> bool:
+    """Does the difference lie in what the caller was told?"""
+    return bool(ANSWERED & {given, expected}) or isinstance(op, ops.PrepareStore)
 
 
 def rows(found: Counterexample) -> list[tuple[str, list[Mark]]]:

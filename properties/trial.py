@@ -7,12 +7,14 @@ knows nothing of pytest.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from . import watch_tour, watched
 from .budget import Budget
 from .checks import ask_no_more_of, driving, judge
 from .contracts import CONTRACTS, RUNS, TIER_CONTRACTS, TOUR, Contract
@@ -104,7 +106,7 @@ class ManagerTrial:
         if method not in self._held:
             self._held.add(method)
             try:
-                found = self._tour() if method == TOUR else self._runs()
+                found = self._drive(method)
                 self.report.results = [r for r in self.report.results if r.contract in self._wanted]
                 self._shorten(method, found)
             except Exception as error:
@@ -130,6 +132,39 @@ class ManagerTrial:
     def _claimed(self, contract: str) -> bool:
         return contract in self._chosen.claims and contract not in self._chosen.known_gaps
 
+    def _drive(self, method: str) -> list[Found]:
+        if self._chosen.watched:
+            return self._watch(method)
+        return self._tour() if method == TOUR else self._runs()
+
+    def _watch(self, method: str) -> list[Found]:
+        """A manager with policies of its own is judged by what is seen alone."""
+        share, factory = TOUR_SHARE if method == TOUR else RUNS_SHARE, self._chosen.factory
+        until = time.perf_counter() + share * self._budget.left
+        with driving(self._chosen), self._budget.part(share) as over:
+            if method == TOUR:
+                seen = watch_tour.tour(factory, deadline=until)
+            else:
+                count, seed = self._histories, self._seed
+                seen = watch_tour.runs(factory, examples=count, seed=seed, deadline=until)
+            late = over()
+        watched.judge(self._chosen, self.report, method, seen)
+        if method == RUNS:
+            ask_no_more_of(self._chosen, self.report, self._seed)
+        self.report.lines.append(
+            f"{method}: {seen.cases:,} {'cases' if method == TOUR else 'histories'}, "
+            f"{seen.operations:,} operations in {seen.seconds:.1f} s; judged by what is seen alone"
+        )
+        if late and method == TOUR:
+            self._skip(TOUR, f"nothing was found, but the tour was not finished{self._short()}")
+        found = watched.as_found(seen)
+        self._disturbed = self._disturbed or any(self._claimed(f.contract) for f in found)
+        return found
+
+    def _short(self) -> str:
+        seconds = self._budget.seconds
+        return f" in its share of the budget of {seconds:g} s; give more with --tierproof-budget"
+
     def _tour(self) -> list[Found]:
         with driving(self._chosen), self._budget.part(TOUR_SHARE) as over:
             patience = Patience(self._enough, over, self._counts)
@@ -152,9 +187,8 @@ class ManagerTrial:
         elif left:
             self._skip(
                 TOUR,
-                f"nothing was found, but {left} of the tour's {whole} rooms were not finished in "
-                f"its share of the budget of {self._budget.seconds:g} s; give more with "
-                "--tierproof-budget",
+                f"nothing was found, but {left} of the tour's {whole} rooms were not finished"
+                f"{self._short()}",
             )
         return toured.divergences
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..model.operations import Operation, Setting
+from ..model.reference import Submitted
 from .checks import A2, NEEDED_CALLS, NOT_DRIVEN, Progress, driving
 from .contracts import CONTRACTS, RUNS, TOUR
 from .counterexamples import Counterexample, Shown
@@ -87,6 +88,9 @@ def judge(chosen: Chosen, report: Report, method: str, result: Watched) -> None:
         if method not in contract.methods or contract.id == A2:
             continue
         verdict, says = verdict_on(chosen, contract.id, result)
+        gap = chosen.known_gaps.get(contract.id)
+        if gap is not None and (method, verdict) == (TOUR, "holds"):  # it is the same every time
+            verdict, says = "gap_closed", f"it is kept now: take it out of known_gaps ({gap})"
         counts = {"cases": result.cases, "operations": result.operations}
         counts["tests"] = result.reached[contract.id]
         report.results.append(Result(contract.id, method, verdict, counts, result.seconds, says))
@@ -129,7 +133,10 @@ def replay(
         ]
         starts += [f"operation {n}" for n in watch.facts.copies if n > copies]
         said = watch.shown[-1][1]
-        shown.append(SeenAlone(op, said, said, tuple(starts), wrong=contract in broken))
+        new = [(n, j) for n, j in watch.facts.jobs.items() if n > jobs]
+        given = tuple(Submitted(n, j.kind, j.tier, j.request, tuple(j.keys)) for n, j in new)
+        here = contract in broken
+        shown.append(SeenAlone(op, said, said, tuple(starts), wrong=here, jobs=given))
         if contract in broken:
             return shown, broken[contract]
     return shown, ""

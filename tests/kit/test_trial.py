@@ -1,18 +1,21 @@
 """A trial keeps to its budget, by a clock that counts how often it is asked."""
 
 from itertools import count
+from typing import Any
 
 import pytest
 
+from tierproof import LookupResult, ManagerConfig, TieredOffloadingManager
 from tierproof.properties import checks
 from tierproof.properties import trial as trial_module
 from tierproof.properties.budget import SECONDS, Budget
 from tierproof.properties.contracts import RUNS, TOUR
-from tierproof.properties.managers import resolve
+from tierproof.properties.diagrams import svg
+from tierproof.properties.managers import of_factory, resolve
 from tierproof.properties.rooms import ROOMS
 from tierproof.properties.tiers_under_test import chosen_tier
 from tierproof.properties.tour import tour
-from tierproof.properties.trial import ManagerTrial, TierTrial
+from tierproof.properties.trial import METHODS, ManagerTrial, TierTrial
 
 PROMISES = [room for room in ROOMS if room.name == "promises"]
 JOBS = [room for room in ROOMS if room.name == "jobs"]
@@ -127,3 +130,51 @@ def test_a_tier_is_not_checked_when_its_time_is_over():
         result = trial.result("T1-nonblocking")
     assert result.verdict == "skipped"
     assert "no time was left in the budget of 1 s" in result.says
+
+
+class OwnPolicies(TieredOffloadingManager):
+    """Promotes at most one block at a time, and says so."""
+
+    judged_by_what_is_seen = True
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given, config=ManagerConfig(promotion_share=0.01))
+
+
+class OwnMistakes(OwnPolicies):
+    """Answers RETRY where a block is on its way."""
+
+    def lookup(self, key: Any, request: Any) -> LookupResult:
+        answer = super().lookup(key, request)
+        return LookupResult.RETRY if answer is LookupResult.HIT_PENDING else answer
+
+
+def watched(factory, **more):
+    return ManagerTrial(
+        of_factory(factory, factory.__name__, **more), budget=Budget(4), histories=6
+    )
+
+
+def test_a_manager_with_policies_of_its_own_is_judged_by_what_is_seen_alone():
+    trial = watched(OwnPolicies)
+    verdicts = {m: trial.result("L1-answer-true", m).verdict for m in METHODS}
+    assert "violated" not in verdicts.values()
+    assert "judged by what is seen alone" in trial.report.lines[0]
+    assert trial.result("A2-ask-no-more", RUNS).verdict == "not_observable"
+
+
+def test_such_a_manager_is_found_out_and_its_history_can_be_drawn():
+    trial = watched(OwnMistakes)
+    assert trial.result("L2-until-landed", TOUR).verdict == "violated"
+    found = trial.counterexample("L2-until-landed")
+    assert found is not None
+    assert "here the contract is broken" in svg(found)
+    assert [s.wrong for s in found.shown] == [False, True]
+
+
+def test_a_known_gap_of_such_a_manager_that_is_closed_is_told_by_the_tour():
+    trial = watched(OwnPolicies, known_gaps={"L1-answer-true": "issue 7"})
+    results = [trial.result("L1-answer-true", m) for m in METHODS]
+    if results[0].verdict != "skipped":  # there was no time for the whole tour
+        assert results[0].verdict == "gap_closed"
+    assert results[1].verdict != "gap_closed"
