@@ -7,47 +7,19 @@ rooms reach every rule, which the tour checks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..model import operations as ops
-from ..model.operations import MINDS, Operation, RequestSetting, Setting, TierSetting
-from .moves import Menu
+from ..model.operations import MINDS, RequestSetting, Setting, TierSetting
+from .close_rooms import CLOSE_ROOMS
+from .room import COPYING, Room
+from .room import menu as _menu
 
 T, R = TierSetting, RequestSetting
-
-
-@dataclass(frozen=True)
-class Room:
-    """A setting and what may be done in it.
-
-    `focus` is the block whose life the room is about; None: all of them, which suits small rooms.
-    """
-
-    name: str
-    says: str
-    setting: Setting
-    menu: Menu
-    focus: str | None = "k0"
-    weight: int = 0
-    """How long a walk takes beside those of other rooms: the long ones begin first."""
-    start: tuple[Operation, ...] = ()
-    """What has happened before the walk begins."""
-    closely: bool = False
-    """Tell states apart by the manager's fingerprint as well, where it has one: two ways to one
-    state of the model may have left an implementation in different ones."""
-
-
-def _menu(**on: object) -> Menu:
-    off = dict.fromkeys(
-        ("stores", "loads", "resets", "reset_tiers", "ends", "withdraw", "scheduled", "time"), False
-    )
-    return Menu(**{**off, **on})  # type: ignore[arg-type]
-
 
 PLANNING = frozenset(
     ("exists", "plan_load", "prepare_load", "complete_load", "job_ends", "on_schedule_end")
 ) | {"withdraw"}
-COPYING = frozenset({"prepare_store", "complete_store", "job_ends", "on_schedule_end"})
+
+__all__ = ["ROOMS", "Room"]
 
 ROOMS = (
     Room(
@@ -297,25 +269,6 @@ ROOMS = (
         _menu(loads=True, failures=False),
     ),
     Room(
-        "shared hits",
-        "one block answered HIT to two requests, which load it in turn",
-        Setting(
-            slots=1,
-            keys=("k0", "k1"),
-            tiers=(T("t0", has=("k0", "k1")),),
-            requests=(R("r0"), R("r1")),
-        ),
-        _menu(loads=True, only=frozenset({"lookup", "prepare_load", "complete_load"})),
-        start=(
-            ops.Lookup("k0", "r0"),
-            ops.StepEnd(),
-            ops.Report(1, ("k0",)),
-            ops.PrepareLoad(("k0",), "r0"),
-            ops.CompleteLoad(2),
-        ),
-        closely=True,
-    ),
-    Room(
         "claims",
         "claims on two blocks of one tier, lost and verified anew one by one",
         Setting(slots=4, keys=("k0", "k1"), tiers=(T("t0", has=("k0", "k1")),)),
@@ -382,4 +335,5 @@ ROOMS = (
             only=COPYING | {"on_request_finished", "reset_cache"},
         ),
     ),
+    *CLOSE_ROOMS,
 )

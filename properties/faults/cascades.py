@@ -143,7 +143,7 @@ class HungTierGetsMore(Cascades):
         return False
 
 
-@fault("C1-cascade-once", COPIES, method="runs", case="B56")
+@fault("C1-cascade-once", COPIES, "copies across a reset", case="B56")
 class CopiedTwice(Cascades):
     """A block is copied to a tier while a copy of it from before a reset is still under way."""
 
@@ -171,7 +171,7 @@ class WholeOnlyOnce(Cascades):
         """Nothing."""
 
 
-@fault("Q1-finish", COPIES, case="B20", method="runs")
+@fault("Q1-finish", COPIES, "parked copies", case="B20")
 class ParkedAndLost(Cascades):
     """A parked copy is forgotten, and its request never ends."""
 

@@ -72,7 +72,7 @@ class PromotedBeforeTheFlush(TieredOffloadingManager):
         return result
 
 
-@fault("R1-reset", RESETS, case="B56", method="runs")
+@fault("R1-reset", RESETS, "hold of a reset", case="B56")
 class HeldForAStepOnly(TieredOffloadingManager):
     """The end of the step counts as the flush of a reset."""
 
@@ -131,7 +131,7 @@ class ClearedTierFilledAgain(Cascades):
         """Not barred."""
 
 
-@fault("F2-claim-retracted", RESETS, case="B59", method="runs")
+@fault("F2-claim-retracted", RESETS, "clearing twice", case="B59")
 class BarredForgotten(Cascades):
     """A copy that must not bring its key back does so if a second reset comes between."""
 

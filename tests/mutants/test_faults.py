@@ -5,12 +5,13 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from tierproof.model.rules import RULES
-from tierproof.properties.contracts import CONTRACTS
+from tierproof.properties.contracts import CONTRACTS, RUNS
 from tierproof.properties.counterexamples import of_found
 from tierproof.properties.faults import FAULTS, HARMLESS
 from tierproof.properties.generated_tests import write_tests
@@ -52,6 +53,12 @@ def test_a_fault_is_noticed_by_the_method_and_in_the_contract_that_it_names(name
     assert (fate.contract, fate.killer) == (fault.contract, fault.method)
     assert fate.operations is not None
     assert 1 <= fate.operations <= 12
+
+
+def test_a_fault_that_takes_more_than_the_tour_is_noticed_in_random_histories():
+    found = notice(replace(FAULTS["claim_kept"], method=RUNS))
+    assert found is not None
+    assert (found.method, found.contract) == (RUNS, "F2-claim-retracted")
 
 
 def test_a_fault_names_what_there_is():

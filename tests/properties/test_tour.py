@@ -56,6 +56,11 @@ PINNED: dict[str, tuple[int, int]] = {
     "hung tier": (148, 630),
     "ends of copies": (261, 1340),
     "ends and resets": (85, 290),
+    "hold of a reset": (11, 37),
+    "clearing twice": (67, 315),
+    "copies across a reset": (47, 124),
+    "operations across a reset": (12, 38),
+    "parked copies": (38, 99),
 }
 
 
