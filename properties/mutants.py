@@ -34,7 +34,7 @@ KILLED, EQUIVALENT, SURVIVED = "killed", "equivalent", "survived"
 HISTORIES = 3_000
 """Random histories after which a fault is given up."""
 SEARCH_SECONDS = 2.0
-"""For shortening the history that shows one fault."""
+"""Of processor time, for shortening the history that shows one fault."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _production_fate(name: str) -> Fate:
     found = notice(fault)
     if found is None:
         return Fate(PRODUCTION, name, SURVIVED, seconds=time.perf_counter() - began)
-    best, complete = search(fault.factory, found, limit_s=SEARCH_SECONDS)
+    best, complete = search(fault.factory, found, limit_s=SEARCH_SECONDS, clock=time.process_time)
     seconds = time.perf_counter() - began
     how = (found.method, found.contract, len(best.history))
     return Fate(PRODUCTION, name, KILLED, *how, seconds, shortest=complete, found=best)
