@@ -91,7 +91,7 @@ def copy_tree() -> None:
 def try_all(module: str) -> None:
     """Let cosmic-ray list the mutants of a module, leave out the pointless ones, try the others."""
     config, session = f"{module}.toml", _session(module)
-    if not session.exists():
+    if not (WORK / config).exists():
         (WORK / config).write_text(CONFIG.format(module=module, python=sys.executable))
         cosmic_ray("init", config, session.name)
         pointless = [(m.job,) for m in mutants(module) if _is_pointless(m)]
@@ -191,7 +191,7 @@ def main(args: list[str]) -> int:
         print(f"no module of the core: {', '.join(unknown)}; they are {', '.join(CORE)}")
         return 2
     if "--tell" in args:
-        return 0 if all([tell(m) for m in modules if _session(m).exists()]) else 1
+        return 0 if all([tell(m) for m in modules if (WORK / f"{m}.toml").exists()]) else 1
     if "--again" in args or not PRISTINE.exists():
         copy_tree()
     good = True
