@@ -1,0 +1,250 @@
+"""The contract of a tier, kept by a slab: what waits, fails, drains, and is cleared."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tierproof.impl.errors import ConfigError, TierError
+from tierproof.impl.tiers.base import NO_REQUEST, Claim, LoadJob
+from tierproof.impl.tiers.file_io import PAGE
+from tierproof.impl.tiers.slab import SlabTier
+from tierproof.impl.tiers.slab_file import (
+    RECORD_BYTES,
+    SlabFile,
+    file_length,
+)
+
+from .slab_support import KEYS, SIZE, index_of, scribble, slab_of, slab_rig
+from .support import PATIENCE, Faults, Gate, Rig, eventually, failing
+
+
+def test_t1_no_call_of_the_scheduler_waits_while_every_read_and_write_is_stuck(
+    tmp_path: Path,
+) -> None:
+    gate = Gate()
+    io = Faults()
+    with slab_rig(tmp_path, threads=2, io=io) as rig:
+        rig.store(*KEYS)
+        io.faults.update(preadv=gate, pwritev=gate)
+        slowest = 0.0
+        for number in range(50):
+            calls = (
+                lambda: rig.ask(KEYS[0]),
+                lambda number=number: rig.ask(b"unknown %d" % number),
+                lambda: rig.begin_load(KEYS[:1]),
+                lambda: rig.begin_store([b"new"]),
+                rig.poll,
+                lambda: rig.tier.on_new_request(NO_REQUEST),
+                rig.tier.clear,
+            )
+            for call in calls:
+                began = time.perf_counter()
+                call()
+                slowest = max(slowest, time.perf_counter() - began)
+        gate.open.set()
+    assert slowest < 0.25, f"a call took {slowest:.3f} s while the disk did not answer"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("bug"), SystemExit(1)])
+def test_t2_t9_an_exception_fails_its_block_and_ends_no_worker(
+    tmp_path: Path, error: BaseException
+) -> None:
+    broken = False
+
+    def breaks(*_: object) -> None:
+        if broken:
+            raise error
+
+    io = Faults(pwritev=breaks, preadv=breaks)
+    with slab_rig(tmp_path, blocks=3, threads=1, io=io) as rig:
+        for _ in range(5):  # more often than there are slots
+            broken = True
+            assert rig.store(*KEYS[:2]) == frozenset()
+            broken = False
+            assert rig.store(*KEYS[:2]) == set(KEYS[:2])
+            broken = True
+            assert rig.load(*KEYS[:2]) == frozenset()
+            broken = False
+            rig.tier.clear()
+            eventually(lambda: not rig.tier._index.clearing, "the clear")
+        rig.tier.submit_load(LoadJob(99, (KEYS[0],), (1_000,)))
+        assert rig.report(99).landed == frozenset()
+
+
+def test_t4_a_store_is_found_after_its_report_and_never_before(tmp_path: Path) -> None:
+    with slab_rig(tmp_path) as rig:
+        assert rig.decide(KEYS[0]) is Claim.ABSENT
+        job = rig.begin_store(KEYS[:1])
+        eventually(lambda: rig.tier.counters["stored"], "the write")
+        for _ in range(200):
+            assert rig.ask(KEYS[0]) is Claim.ABSENT, "claimed before the store was reported"
+        rig.report(job)
+        assert rig.ask(KEYS[0]) is Claim.PRESENT
+
+
+def test_t5_a_failed_read_withdraws_the_claim_until_the_block_is_verified(tmp_path: Path) -> None:
+    now = [0.0]
+    io = Faults()
+    with slab_rig(tmp_path, io=io, clock=lambda: now[0]) as rig:
+        rig.store(*KEYS)
+        io.faults["preadv"] = failing(errno.EIO, {1})
+        assert rig.load(KEYS[0]) == frozenset()
+        assert rig.decide(KEYS[0]) is Claim.ABSENT
+        now[0] += 2.5
+        eventually(rig.poll, "the verification")
+        assert rig.verified == [KEYS[0]]
+        assert rig.load(KEYS[0]) == {KEYS[0]}
+
+
+def test_t8_drain_names_the_job_that_is_stuck(tmp_path: Path) -> None:
+    gate = Gate()
+    io = Faults()
+    with slab_rig(tmp_path, threads=1, io=io) as rig:
+        rig.store(*KEYS)
+        io.faults["preadv"] = gate
+        stuck = rig.begin_load(KEYS[:1], [0])
+        assert gate.reached.wait(PATIENCE)
+        queued = rig.begin_load(KEYS[2:], [2, 3, 4])
+        assert list(rig.tier.drain(0.1)) == [stuck]
+        rig.poll()
+        assert rig.reports[queued].landed == frozenset()
+        gate.open.set()
+        assert rig.report(stuck).landed == {KEYS[0]}
+
+
+def test_t8_shutdown_with_a_stuck_thread_keeps_the_slab_locked(tmp_path: Path) -> None:
+    gate = Gate()
+    io = Faults()
+    rig = Rig(SlabTier(tmp_path, capacity_bytes=file_length(8, SIZE), threads=1, io=io))
+    rig.store(KEYS[0])
+    io.faults["preadv"] = gate
+    job = rig.begin_load(KEYS[:1])
+    assert gate.reached.wait(PATIENCE)
+    rig.tier.shutdown()
+    rig.tier.shutdown()
+    with pytest.raises(ConfigError, match="another tier owns"):
+        Rig(SlabTier(tmp_path, capacity_bytes=file_length(8, SIZE)))
+    with pytest.raises(TierError, match="shut down"):
+        rig.begin_load(KEYS[:1])
+    gate.open.set()
+    assert rig.report(job).landed == {KEYS[0]}
+    rig.tier._mover.close(True)
+
+
+def test_t9_a_disk_that_fails_gives_one_warning_and_recovers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="tierproof")
+    io = Faults()
+    now = [0.0]
+    with slab_rig(tmp_path, io=io, clock=lambda: now[0]) as rig:
+        rig.store(*KEYS[:3])
+        io.faults.update(preadv=failing(errno.EIO), pwritev=failing(errno.EIO))
+        for _ in range(5):
+            assert rig.store(b"new") == frozenset()
+            assert rig.load(KEYS[1]) == frozenset()
+            assert rig.decide(KEYS[1]) is Claim.ABSENT
+        warnings = [record for record in caplog.records if record.levelno >= logging.WARNING]
+        assert len(warnings) == 1
+        io.faults.clear()
+        scribble(index_of(tmp_path), PAGE, bytes(RECORD_BYTES * 8))  # and the index has gone
+        assert rig.store(b"new") == {b"new"}
+        assert rig.decide(KEYS[0]) is Claim.ABSENT, "an entry from before was trusted"
+        assert rig.load(b"new") == {b"new"}
+        assert any("works again" in record.getMessage() for record in caplog.records)
+
+
+def test_b50_an_unwritable_folder_is_a_clear_error_at_the_start(tmp_path: Path) -> None:
+    def deny(*_: object) -> None:
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    for call in ("mkdir", "open"):
+        with pytest.raises(ConfigError, match=r"cannot write to folder .*Permission denied"):
+            SlabTier(tmp_path / call, capacity_bytes=1 << 20, io=Faults(**{call: deny}))
+    io = Faults()
+    tier = SlabTier(tmp_path / "later", capacity_bytes=1 << 20, io=io)
+    io.faults["open"] = deny
+    with pytest.raises(ConfigError, match="Permission denied"):
+        Rig(tier)
+
+
+def test_b47_a_disk_with_no_room_for_the_slab_is_a_clear_error(tmp_path: Path) -> None:
+    tier = SlabTier(tmp_path, capacity_bytes=1 << 20, io=Faults(fallocate=failing(errno.ENOSPC)))
+    with pytest.raises(ConfigError, match=r"no room for a slab of .* bytes"):
+        Rig(tier)
+    assert slab_of(tmp_path).stat().st_size == 0
+    with slab_rig(tmp_path, io=Faults(fallocate=failing(errno.EOPNOTSUPP))) as rig:
+        assert rig.store(*KEYS) == rig.load(*KEYS) == set(KEYS)
+
+
+def test_b47_a_slab_on_a_real_full_disk(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("this machine lets nobody mount a tmpfs")
+    try:
+        with pytest.raises(ConfigError, match="no room"):
+            Rig(SlabTier(disk, capacity_bytes=2 << 20))
+        with slab_rig(disk, capacity_bytes=900 << 10) as rig:
+            (disk / "filler").write_bytes(bytes(100 << 10))  # the slab has its bytes already
+            keys = [b"%d" % number for number in range(8)]
+            assert rig.store(*keys) == rig.load(*keys) == set(keys)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_clear_forgets_at_once_and_a_running_store_does_not_bring_a_block_back(
+    tmp_path: Path,
+) -> None:
+    gate = Gate()
+    io = Faults()
+    with slab_rig(tmp_path, io=io) as rig:
+        rig.store(*KEYS[:3])
+        io.faults["pwritev"] = gate
+        job = rig.begin_store([KEYS[4]])
+        assert gate.reached.wait(PATIENCE)
+        rig.tier.clear()
+        assert [rig.ask(key) for key in KEYS[:3]] == [Claim.ABSENT] * 3
+        gate.open.set()
+        assert rig.report(job).landed == frozenset()
+        assert rig.decide(KEYS[4]) is Claim.ABSENT
+        eventually(lambda: not rig.tier._index.clearing, "the clear")
+        assert rig.store(KEYS[4]) == {KEYS[4]}
+    with slab_rig(tmp_path) as rig:
+        assert rig.load(*KEYS) == {KEYS[4]}
+
+
+def test_a_clear_that_has_not_ended_ends_with_the_shutdown(tmp_path: Path) -> None:
+    with slab_rig(tmp_path) as rig:
+        rig.store(*KEYS)
+        gate = Gate()
+        rig.tier._pool.chore(lambda: gate())
+        rig.tier.clear()
+        gate.open.set()
+    with slab_rig(tmp_path) as rig:
+        assert rig.load(*KEYS) == frozenset()
+
+
+def test_the_slab_file_closes_its_descriptors_when_it_cannot_be_opened(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for call in ("flock", "ftruncate", "pwritev"):
+        with pytest.raises((OSError, ConfigError)):
+            SlabFile(
+                Faults(**{call: failing(errno.EIO)}),
+                str(tmp_path / call),
+                fingerprint=bytes(32),
+                block_bytes=SIZE,
+                slots=4,
+                direct=False,
+            )
+    assert len(os.listdir("/proc/self/fd")) == before
