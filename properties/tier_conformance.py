@@ -20,7 +20,7 @@ import pytest
 from ..impl.tiers.base import Tier
 from .conformance import Kit, settle, trial_of
 from .contracts import RUNS
-from .manager_conformance import factory_of
+from .manager_conformance import factory_of, name_of
 from .tier_surroundings import Surroundings
 from .tiers_under_test import CHECKS, ChosenTier, built, known
 from .trial import TierTrial
@@ -67,7 +67,8 @@ class TierConformance:
         settle(trial_of(request, self._trial), contract, RUNS)
 
     def _trial(self, kit: Kit) -> TierTrial:
-        factory, name = factory_of(self), type(self).__name__
+        factory = factory_of(self)
+        name = name_of(factory)
         with tempfile.TemporaryDirectory(prefix="tierproof-", ignore_cleanup_errors=True) as root:
             claims, gaps = built(factory, name, Path(root))
         if self.claims is not None:

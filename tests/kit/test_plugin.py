@@ -9,6 +9,7 @@ import pytest
 from tierproof import __version__
 from tierproof.properties import checks, conformance, trial
 from tierproof.properties.contracts import CONTRACTS, RUNS, TIER_CONTRACTS, TOUR, VERSION
+from tierproof.properties.manager_conformance import name_of
 from tierproof.properties.rooms import ROOMS
 from tierproof.properties.trial import METHODS, ManagerTrial
 
@@ -306,3 +307,30 @@ def test_what_was_not_looked_at_is_skipped_with_its_reason(verdict):
 def test_what_holds_passes():
     conformance.settle(Decided("holds"), "L1-answer-true", TOUR)
     conformance.settle(Decided("proved"), "L1-answer-true", TOUR)
+
+
+def test_a_factory_is_called_as_the_command_line_would_call_it(pytester, monkeypatch):
+    monkeypatch.chdir(pytester.path)
+    pytester.makepyfile(
+        mine="class Mine: pass\n\ndef make(): pass\n\nlocal = (lambda: (lambda: 3))()\n"
+    )
+    monkeypatch.syspath_prepend(pytester.path)
+    import mine  # type: ignore[import-not-found]
+
+    class Tests:
+        def factory(self): ...
+
+    assert name_of(mine.Mine) == "mine.py:Mine"
+    assert name_of(mine.make) == "mine.py:make"
+    assert ":" not in name_of(mine.local)
+    assert ":" not in name_of(Tests().factory)
+    assert ":" not in name_of(partial(mine.make))
+    assert name_of(ManagerTrial) == "tierproof.properties.trial:ManagerTrial"
+
+
+def test_no_file_is_written_for_a_factory_that_cannot_be_named(pytester):
+    body = "def factory(self, **arguments): return faulty(**arguments)"
+    folder = pytester.path / "found"
+    result = hold(pytester, body, f"--tierproof-counterexamples={folder}")
+    result.assert_outcomes(failed=2, passed=2)
+    assert not folder.exists()
