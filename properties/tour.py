@@ -218,7 +218,8 @@ class _Walk:
         """Try everything everywhere."""
         plain = Driver(self.factory, Setting())
         self.lacks = {call for call in OPTIONAL_CALLS if not plain.can(call)}
-        if "external" in self.lacks and any(r.external_of for r in self.room.setting.requests):
+        peers = any(r.external_of for r in self.room.setting.requests)
+        if ("external" in self.lacks and peers) or {op.op for op in self.room.start} & self.lacks:
             return self.result  # a room about what this manager does not do
         self.lockstep = Lockstep(self.factory, self.room.setting)
         self.lockstep.reached = self.result.reached

@@ -65,7 +65,7 @@ for name, variant in HARMLESS.items():
         },
     )
 """
-SOME_ROOMS = ("answers", "room", "berths", "jobs")
+SOME_ROOMS = ("answers", "jobs")
 
 
 def accused(pytester, rooms, histories):
@@ -73,12 +73,12 @@ def accused(pytester, rooms, histories):
     told = run_kit(pytester, "-q").reports
     assert {t.nodeid.split("::")[1] for t in told} == {f"Test_{name}" for name in HARMLESS}
     passed = [t for t in told if t.outcome == "passed"]
-    assert len(passed) > 15 * len(HARMLESS)
+    assert len(passed) > 12 * len(HARMLESS)
     return [t.nodeid for t in told if t.outcome == "failed"]
 
 
 def test_no_harmless_variant_is_accused(pytester):
-    assert not accused(pytester, SOME_ROOMS, 40)
+    assert not accused(pytester, SOME_ROOMS, 30)
 
 
 @pytest.mark.nightly

@@ -9,6 +9,7 @@ from tierproof.properties.managers import REQUIRED_CALLS, shipped
 from tierproof.properties.real_tiers import with_files
 from tierproof.properties.rooms import ROOMS
 from tierproof.properties.tour import tour
+from tierproof.properties.under_test import OPTIONAL_CALLS
 
 REACHED = {"answers", "promises", "peers"}
 
@@ -29,6 +30,13 @@ def test_the_tour_leaves_out_the_rooms_of_calls_that_are_lacking():
     result = tour(TenCalls, rooms=[r for r in ROOMS if r.name in REACHED], processes=1)
     assert result.divergences == []
     assert set(result.rooms) == REACHED - {"peers"}, "nobody serves peers here"
+
+
+def test_no_room_begins_with_a_call_that_is_lacking():
+    begun = [r for r in ROOMS if {op.op for op in r.start} & set(OPTIONAL_CALLS)]
+    assert begun, "no room begins so: this test shows nothing any more"
+    result = tour(TenCalls, rooms=begun, processes=1)
+    assert (result.divergences, result.rooms) == ([], {})
 
 
 @pytest.mark.parametrize("seed", [1, 2])
