@@ -156,3 +156,8 @@ class History:
     def berths(self) -> int:
         """How many berths are taken."""
         return len(self.state.world.fields["berth"])
+
+
+def cascades(h: History) -> list[tuple[str, tuple[str, ...]]]:
+    """What the last operation gave to tiers to keep."""
+    return [(j.tier, j.keys) for j in h.last.submitted if j.kind == "CASCADE"]
