@@ -10,18 +10,21 @@ pieces is not is not there.
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import ConfigError, CorruptBlockError
-from .block_file import SHORT_HEADER
 from .mover import NoRoomError, RemoteError
+from .redis_reader import RefusedError, Reply, UnexpectedReplyError, WrongLengthError
 
 PIECE = 4 << 20
 _SCAN = 1000
 _LINGER = 60
 """Seconds that pieces outlive their header, so that no header is without them at its end."""
+_SOCKET = "_sock"
+"""Where the connections of both libraries keep their socket."""
 SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
 
 
@@ -61,6 +64,36 @@ def check_url(url: str) -> str:
     if password is not None:
         raise ConfigError("url must not hold a password; use password_env or the argument password")
     return url
+
+
+def _arguments(get_connection: Any) -> tuple[str, ...]:
+    """What a pool wants to be told: newer libraries warn of what older ones insist on."""
+    wanted = inspect.signature(get_connection).parameters.get("command_name")
+    insists = wanted is not None and wanted.default is inspect.Parameter.empty
+    return ("MGET",) if insists else ()
+
+
+def _copied(values: Sequence[bytes | None], targets: Sequence[memoryview]) -> bool:
+    """Copy values to where they belong; False if one is missing."""
+    for value, target in zip(values, targets, strict=True):
+        if value is not None:
+            if len(value) != target.nbytes:
+                raise WrongLengthError(f"{len(value)} bytes instead of {target.nbytes}")
+            target[:] = value
+    return None not in values
+
+
+def _library_error(errors: Any, said: str) -> Exception:
+    """What the library would have raised for a server's error."""
+    kind = {
+        "NOAUTH": errors.AuthenticationError,
+        "WRONGPASS": errors.AuthenticationError,
+        "NOPERM": errors.NoPermissionError,
+        "OOM": errors.OutOfMemoryError,
+    }.get(said.partition(" ")[0], errors.ResponseError)
+    error = kind(said)
+    assert isinstance(error, Exception)
+    return error
 
 
 class RedisStore:
@@ -114,6 +147,7 @@ class RedisStore:
         self._client = getattr(library, "Valkey", None) or library.Redis
         self._client = self._client(connection_pool=pool)
         self._pool = pool
+        self._asking = _arguments(pool.get_connection)
 
     def put(self, digest: bytes, header: bytes, payload: memoryview, replace: bool) -> bool:
         """Keep a block: the pieces, then the header."""
@@ -128,19 +162,38 @@ class RedisStore:
         return True
 
     def get(self, digest: bytes, header: memoryview, payload: memoryview) -> bool:
-        """Fill header and payload, in one round trip."""
+        """Fill header and payload, in one round trip and without a copy on the way."""
         names = [self._piece(digest, number) for number in range(len(self._pieces))]
-        first, *pieces = self._do(lambda: self._client.mget(self._name(digest), *names))
-        if first is None or None in pieces:
-            return False
-        if len(first) != SHORT_HEADER:
-            raise CorruptBlockError("the header has a wrong length")
-        header[:] = first
-        for (start, length), piece in zip(self._pieces, pieces, strict=True):
-            if len(piece) != length:
-                raise CorruptBlockError("a piece has a wrong length")
-            payload[start : start + length] = piece
-        return True
+        targets = [header, *(payload[start : start + length] for start, length in self._pieces)]
+        return bool(self._do(lambda: self._receive([self._name(digest), *names], targets)))
+
+    def _receive(self, names: Sequence[bytes], targets: Sequence[memoryview]) -> bool:
+        errors = self._library.exceptions
+        connection = self._pool.get_connection(*self._asking)
+        whole_reply = False
+        try:
+            connection.send_command("MGET", *names)
+            socket = getattr(connection, _SOCKET, None)
+            if socket is None:  # a library that keeps it elsewhere: one copy more
+                found = _copied(connection.read_response(), targets)
+            else:
+                found = Reply(socket).values(targets)
+            whole_reply = True
+            return found
+        except RefusedError as refused:
+            raise _library_error(errors, str(refused)) from refused
+        except UnexpectedReplyError as unexpected:
+            raise errors.ResponseError(str(unexpected)) from unexpected
+        except WrongLengthError as wrong:
+            raise CorruptBlockError(f"a part is wrong: {wrong}") from wrong
+        except TimeoutError as error:
+            raise errors.TimeoutError("silent for too long") from error
+        except OSError as error:
+            raise errors.ConnectionError(type(error).__name__) from error
+        finally:
+            if not whole_reply:  # what is left of the reply must not answer the next command
+                connection.disconnect()
+            self._pool.release(connection)
 
     def headers(self, digests: Sequence[bytes]) -> list[bytes | None]:
         """The headers of the blocks of which every piece is there in full length."""

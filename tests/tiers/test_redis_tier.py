@@ -289,7 +289,7 @@ def test_without_a_client_library_the_error_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "valkey", None)
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ConfigError, match=r"pip install 'tierproof\[redis\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[redis\]'"):
         RedisTier("redis://localhost")
 
 
