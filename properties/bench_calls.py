@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from ..impl.manager import TieredOffloadingManager
 from ..impl.tiers.slab import SlabTier
 from ..impl.tiers.slab_file import file_length
 
+SHARE = 0.999
+"""The percentile that is compared."""
 _KEYS = 256
 _STEP = 16
 
@@ -20,6 +25,37 @@ _STEP = 16
 def percentile(took: list[float], share: float) -> float:
     """The value below which `share` of them are."""
     return sorted(took)[min(len(took) - 1, int(share * len(took)))]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What one round found: the percentile of the calls, and how many there were."""
+
+    tiers: float
+    memcpy: float
+    calls: int
+    """Beside the tiers and beside the memcpy together."""
+
+
+def rounds_beside(
+    folder: Path,
+    *,
+    block_bytes: int,
+    total: int,
+    rounds: int,
+    progress: Callable[[int, int], None],
+) -> list[Beside]:
+    """As many rounds, in each the tiers and then a memcpy: what disturbs one disturbs both."""
+    found = []
+    for number in range(rounds):
+        progress(number, rounds)
+        with tempfile.TemporaryDirectory(prefix="tierproof-", dir=folder) as root:
+            here = calls_beside_tiers(Path(root), block_bytes=block_bytes, total=total)
+        there = calls_beside_memcpy(block_bytes=block_bytes, total=total, least=len(here))
+        found.append(
+            Beside(percentile(here, SHARE), percentile(there, SHARE), len(here) + len(there))
+        )
+    return found
 
 
 def calls_beside_tiers(folder: Path, *, block_bytes: int, total: int) -> list[float]:
@@ -37,28 +73,33 @@ def calls_beside_tiers(folder: Path, *, block_bytes: int, total: int) -> list[fl
         manager.shutdown()
 
 
-def calls_beside_memcpy(*, block_bytes: int, total: int) -> list[float]:
-    """Seconds of the same calls while a thread copies as many bytes between two buffers."""
+def calls_beside_memcpy(*, block_bytes: int, total: int, least: int = 5_000) -> list[float]:
+    """Seconds of the same calls while a thread copies at least `total` bytes between two buffers.
+
+    A memcpy is done sooner than a tier: it goes on until there are `least` calls, so that every one
+    has it beside it.
+    """
     manager = TieredOffloadingManager(slots=64, block_bytes=block_bytes)
-    done = threading.Event()
+    moved, stop = [0], threading.Event()
     source = np.ones(block_bytes, dtype=np.uint8)
     target = np.zeros(block_bytes, dtype=np.uint8)
 
     def copy() -> None:
-        for _ in range(total // block_bytes):
+        while not stop.is_set():
             np.copyto(target, source)
-        done.set()
+            moved[0] += block_bytes
 
     thread = threading.Thread(target=copy)
     thread.start()
     try:
-        return _drive(manager, done.is_set, least=5_000)
+        return _drive(manager, lambda: moved[0] >= total, least)
     finally:
+        stop.set()
         thread.join()
         manager.shutdown()
 
 
-def _drive(manager: Any, enough: Any, least: int = 0) -> list[float]:
+def _drive(manager: Any, enough: Callable[[], bool], least: int = 0) -> list[float]:
     took: list[float] = []
 
     def timed(call: Any, *arguments: Any) -> Any:

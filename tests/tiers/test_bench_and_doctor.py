@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tierproof.properties import bench_tiers, commands_doctor
-from tierproof.properties.bench_calls import calls_beside_memcpy, calls_beside_tiers, percentile
+from tierproof.properties import bench_calls, bench_tiers, commands_bench_tiers, commands_doctor
+from tierproof.properties.bench_calls import (
+    calls_beside_memcpy,
+    calls_beside_tiers,
+    percentile,
+    rounds_beside,
+)
 from tierproof.properties.cli import main
 from tierproof.properties.report import Report
 from tierproof.properties.servers import NoServerError, RedisServer, free_ports
@@ -62,6 +68,55 @@ def test_calls_are_timed_beside_tiers_and_beside_a_memcpy(tmp_path: Path) -> Non
     assert len(with_tiers) > 100
     assert len(beside) >= 5_000
     assert 0 < percentile(beside, 0.5) <= percentile(beside, 0.999) < 1
+
+
+def test_every_call_of_the_comparison_has_a_copy_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copies: list[int] = []
+    monkeypatch.setattr(bench_calls.np, "copyto", lambda target, source: copies.append(1))
+    seen: list[int] = []
+    real = bench_calls.TieredOffloadingManager.lookup
+
+    def lookup(self: Any, key: Any, request: Any) -> Any:
+        seen.append(len(copies))
+        return real(self, key, request)
+
+    monkeypatch.setattr(bench_calls.TieredOffloadingManager, "lookup", lookup)
+    took = calls_beside_memcpy(block_bytes=4096, total=16 * 4096, least=3_000)
+    assert len(took) >= 3_000
+    assert seen[-1] > seen[len(seen) // 2] > 16, "the copies ended before the calls did"
+
+
+def test_tiers_and_memcpy_take_turns_and_a_round_has_both(tmp_path: Path) -> None:
+    steps: list[tuple[int, int]] = []
+    found = rounds_beside(
+        tmp_path,
+        block_bytes=MIB,
+        total=8 * MIB,
+        rounds=2,
+        progress=lambda *step: steps.append(step),
+    )
+    assert steps == [(0, 2), (1, 2)]
+    assert len(found) == 2
+    assert all(0 < b.tiers < 10 and 0 < b.memcpy < 10 and b.calls > 100 for b in found)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_tells_ratios_with_their_goals_and_ends_with_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIERPROOF_CACHE", str(tmp_path / "no release of vLLM"))
+    monkeypatch.setattr(commands_bench_tiers, "SIZES", (MIB,))
+    out = tmp_path / "out.json"
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    arguments = ["bench", "tiers", "--folder", str(disk), "--mib", "64", "--beside", "64"]
+    assert main([*arguments, "--rounds", "1", "--no-servers", "--json", str(out)]) == 0
+    told = json.loads(out.read_text())
+    (ratio,) = [m for m in told["measures"] if m["what"] == "ratio of the two"]
+    assert ratio["goal"] == 3.0
+    assert list(disk.iterdir()) == []
 
 
 # --- doctor ---
