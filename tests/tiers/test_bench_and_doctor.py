@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tierproof.properties import bench_calls, bench_tiers, commands_bench_tiers, commands_doctor
+from tierproof.impl.manager import TieredOffloadingManager
+from tierproof.properties import bench_tiers, commands_bench_tiers, commands_doctor
 from tierproof.properties.bench_calls import (
     calls_beside_memcpy,
     calls_beside_tiers,
@@ -74,15 +76,15 @@ def test_every_call_of_the_comparison_has_a_copy_beside_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     copies: list[int] = []
-    monkeypatch.setattr(bench_calls.np, "copyto", lambda target, source: copies.append(1))
+    monkeypatch.setattr(np, "copyto", lambda target, source: copies.append(1))
     seen: list[int] = []
-    real = bench_calls.TieredOffloadingManager.lookup
+    real = TieredOffloadingManager.lookup
 
     def lookup(self: Any, key: Any, request: Any) -> Any:
         seen.append(len(copies))
         return real(self, key, request)
 
-    monkeypatch.setattr(bench_calls.TieredOffloadingManager, "lookup", lookup)
+    monkeypatch.setattr(TieredOffloadingManager, "lookup", lookup)
     took = calls_beside_memcpy(block_bytes=4096, total=16 * 4096, least=3_000)
     assert len(took) >= 3_000
     assert seen[-1] > seen[len(seen) // 2] > 16, "the copies ended before the calls did"

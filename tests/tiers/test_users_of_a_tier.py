@@ -123,7 +123,7 @@ def test_d2_a_manager_answers_miss_for_what_only_another_user_has(
                 mine,
                 *(BlockKey(b"%d" % n) for n in range(4)),
             ):  # the last ones push it out
-                stored = settled(manager, lambda key=key: manager.prepare_store([key], request))
+                stored = room_for(manager, key, request)
                 manager.arena.row(stored.slots[0])[:] = payload(key, SIZE)
                 manager.complete_store(stored)
                 manager.on_schedule_end()
@@ -135,14 +135,14 @@ def test_d2_a_manager_answers_miss_for_what_only_another_user_has(
         manager.shutdown()
 
 
-def settled(manager: Any, call: Callable[[], Any]) -> Any:
-    """What a call returns when there is room."""
+def room_for(manager: Any, key: Any, request: Any) -> Any:
+    """The store of a key, as soon as there is room."""
     ends = time.monotonic() + 10
-    while (value := call()) is None:
+    while (stored := manager.prepare_store([key], request)) is None:
         assert time.monotonic() < ends, "never any room"
         manager.on_schedule_end()
         time.sleep(0.001)
-    return value
+    return stored
 
 
 def decided(manager: Any, key: Any, request: Any) -> str:
