@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from json import dumps
 from pathlib import Path
 
+from .generated_tests import FOLDER
 from .managers import UsageError
 from .report import Report, write
 from .terminal import Terminal
@@ -48,12 +49,12 @@ def matrix(
     cores = len(os.sched_getaffinity(0))
     with terminal.progress("releases") as step:
         found = check_all(versions, settings, processes=min(cores, len(versions)), progress=step)
-    write_reproducers(found, folder, command)
+    write_reproducers(found, folder)
     for one in found:
         report.lines += one.lines
     for one in found:
         broken = [
-            f"{c.contract} ({c.operations})"
+            f"{c.contract} ({c.operations} operations, {c.seconds:.1f} s)"
             for c in one.cells
             if c.verdict == "violated" and c.method == "tour"
         ]
@@ -87,5 +88,5 @@ def _command(
     told += [f"--budget {settings.budget:g}"] if settings.budget is not None else []
     told += [f"--json {json}"] if json is not None else []
     told += [f"--page {to_page}"] if to_page is not None else []
-    told += [f"--reproducers {folder}"]
+    told += [f"--reproducers {folder}"] if folder != FOLDER else []
     return " ".join(told)

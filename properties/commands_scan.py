@@ -19,10 +19,7 @@ def scan(workload: Path, *, consumer: str, delay: int, plot: Path | None) -> Rep
     Raises:
         UsageError: the workload is none, or there is no such consumer.
     """
-    if consumer not in CONSUMERS:
-        raise UsageError(f"--consumer {consumer}: choose one of {', '.join(CONSUMERS)}")
-    choice = CONSUMERS[consumer]
-    run = Simulation(read(workload), choice.make, delay=delay, share=choice.share).go()
+    run = _run(workload, consumer, delay)
     report = Report("scan")
     report.result = result(run)
     report.lines += _lines(run, consumer, delay)
@@ -33,6 +30,18 @@ def scan(workload: Path, *, consumer: str, delay: int, plot: Path | None) -> Rep
         write(plot, strips.svg(run, f"{workload.name}, {consumer}, delay {delay}"), "--plot")
         report.lines.append(f"{plot} written")
     return report
+
+
+def _run(workload: Path, consumer: str, delay: int) -> Run:
+    if consumer.startswith("vllm:"):
+        from .vllm_consumer import scan as scan_vllm
+
+        return scan_vllm(consumer.removeprefix("vllm:"), read(workload), delay=delay)
+    if consumer not in CONSUMERS:
+        names = ", ".join(CONSUMERS)
+        raise UsageError(f"--consumer {consumer}: choose one of {names}, vllm:VERSION")
+    choice = CONSUMERS[consumer]
+    return Simulation(read(workload), choice.make, delay=delay, share=choice.share).go()
 
 
 def result(run: Run) -> dict[str, Any]:
@@ -81,11 +90,15 @@ def _lines(run: Run, consumer: str, delay: int) -> list[str]:
     slot = run.workload.slot_bytes
     gib = "" if slot is None else f" ({figures['bytes_promoted'] / 2**30:.3f} GiB)"
     read, promoted = figures["read"], figures["promoted"]
+    promised = (
+        f", at most {figures['peak_slots']:,} of {run.workload.primary_slots:,} slots promised"
+    )
+    if not figures["peak_slots"]:  # nothing is promised until read
+        promised = ""
     ratio = f"{promoted / read:.2f} promoted for each block read" if read else "nothing is read"
     return [
         f"consumer {consumer}, a tier that answers {delay} step{'s' * (delay != 1)} later",
         f"stored {figures['stored']:,}, checked {figures['checks']:,}, promoted {promoted:,}{gib}, "
         f"read {read:,}, already present {figures['already_present']:,}: {ratio}",
-        f"hit {figures['hit_tokens']:,} tokens in {figures['steps']:,} steps, "
-        f"at most {figures['peak_slots']:,} of {run.workload.primary_slots:,} slots promised",
+        f"hit {figures['hit_tokens']:,} tokens in {figures['steps']:,} steps{promised}",
     ]

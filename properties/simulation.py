@@ -158,7 +158,7 @@ class Simulation:
         self.workload = workload
         self.geometry = geometry = workload.geometry()
         self.run = Run(workload, geometry)
-        self._prefixes = _prefixes(workload.requests)
+        self._prefixes = prefixes(workload.requests)
         kept: set[Key] = set()
         for i, request in enumerate(workload.requests):
             stored = frozenset(geometry.stored(request.prompt))
@@ -278,7 +278,7 @@ class Simulation:
         self.manager.on_request_finished(request)
 
 
-def _prefixes(requests: Sequence[RequestOf]) -> list[tuple[int, int]]:
+def prefixes(requests: Sequence[RequestOf]) -> list[tuple[int, int]]:
     """For each request, whose prefix it has and how long it is."""
     number = {request.id: i for i, request in enumerate(requests)}
     return [

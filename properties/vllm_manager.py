@@ -95,7 +95,7 @@ class VllmManager:
         self.fails_in_part = can_fail_in_part(release)
         self.ends_after_copies = not hasattr(release.tiering, "RequestState")
         self.inexpressible = dict(self._inexpressible())
-        if "reset_cache" in has:
+        if callable(getattr(self.manager, "reset_cache", None)):  # in 0.22, its base class's
             self.reset_cache = self._reset_cache
             self.on_reset_flushed = self._on_reset_flushed
 

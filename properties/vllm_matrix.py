@@ -55,6 +55,8 @@ class Cell:
     verdict: str
     operations: int | None = None
     """Length of the shortest history that breaks it."""
+    seconds: float = 0.0
+    """After how long it was first found."""
     says: str = ""
     reproducer: str | None = None
 
@@ -106,12 +108,11 @@ def _cells(chosen: Chosen, version: str, method: str, result: Result) -> Iterato
             continue
         verdict, says = verdict_on(chosen, contract.id, result)
         seen = result.found.get(contract.id)
-        operations = None if seen is None else len(seen.history)
-        yield Cell(version, contract.id, method, verdict, operations, says or _said(seen))
-
-
-def _said(seen: Any) -> str:
-    return "" if seen is None else str(seen.said)
+        if seen is None:
+            yield Cell(version, contract.id, method, verdict, says=says)
+        else:
+            length = len(seen.history)
+            yield Cell(version, contract.id, method, verdict, length, seen.seconds, seen.said)
 
 
 def _counterexamples(chosen: Chosen, toured: Result, ran: Result) -> Iterator[Counterexample]:
@@ -146,14 +147,15 @@ def check_all(
     return [checked[version] for version in versions]
 
 
-def write_reproducers(checked: Sequence[Checked], folder: Path, command: str) -> None:
+def write_reproducers(checked: Sequence[Checked], folder: Path) -> None:
     """Write one pytest file for each broken contract of each release, and tell the cells of it.
 
     Raises:
         UsageError: it cannot be written.
     """
     for one in checked:
-        one.counterexamples = write_tests(one.counterexamples, folder, command)
+        alone = f"tierproof matrix --versions {one.version}"
+        one.counterexamples = write_tests(one.counterexamples, folder, alone)
         files = {c.contract: str(c.file) for c in one.counterexamples}
         one.cells = [
             replace(cell, reproducer=files.get(cell.contract))
@@ -191,10 +193,16 @@ def as_json(checked: Sequence[Checked], command: str) -> dict[str, Any]:
             for found in one.counterexamples
         ],
         "unseen": [
-            {"version": cell.version, "contract": cell.contract, "says": cell.says}
+            {"version": one.version, "contract": contract, "says": says}
             for one in checked
-            for cell in one.cells
-            if cell.verdict in ("not_observable", "not_reached", "not_claimed")
-            and cell.method == RUNS
+            for contract, says in _unseen(one)
         ],
     }
+
+
+def _unseen(checked: Checked) -> Iterator[tuple[str, str]]:
+    """Contracts of which no method could say anything, and why."""
+    for contract in dict.fromkeys(cell.contract for cell in checked.cells):
+        mine = [cell for cell in checked.cells if cell.contract == contract]
+        if all(cell.verdict.startswith("not_") for cell in mine):
+            yield contract, mine[0].says

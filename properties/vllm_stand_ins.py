@@ -7,7 +7,7 @@ says so; nothing that decides anything in the offloading files is replaced.
 from __future__ import annotations
 
 import logging
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 ENGINE_ONLY = frozenset(
@@ -19,11 +19,19 @@ ENGINE_ONLY = frozenset(
         "vllm.triton_utils",
         "vllm.distributed.device_communicators.cuda_wrapper",
         "vllm.distributed.device_communicators.shm_broadcast",
+        "vllm.distributed.kv_events",
         "vllm.distributed.kv_transfer.kv_connector.factory",
         "vllm.distributed.parallel_state",
         "vllm.utils.torch_utils",
+        "vllm.v1.attention",
+        "vllm.v1.core.kv_cache_manager",
         "vllm.v1.core.kv_cache_utils",
+        "vllm.v1.core.sched.output",
+        "vllm.v1.core.single_type_kv_cache_manager",
         "vllm.v1.kv_cache_interface",
+        "vllm.v1.kv_cache_spec_registry",
+        "vllm.v1.outputs",
+        "vllm.v1.request",
     }
 )
 """Modules of vLLM that need a GPU, a running engine, or packages of a gigabyte."""
@@ -99,9 +107,30 @@ class Platform:
         raise AttributeError(name)
 
 
+class GroupManager:
+    """What the engine has for a KV-cache group."""
+
+    supports_fine_grained_hash_lookup = False
+
+
+class Registry:
+    """Which of them belongs to a group."""
+
+    @staticmethod
+    def get_manager_class(spec: object) -> type[GroupManager]:
+        """One for all: the offloading files only ask it the above."""
+        return GroupManager
+
+
 _GIVEN: dict[str, dict[str, Any]] = {
     "vllm.logger": {"init_logger": init_logger},
     "vllm.platforms": {"current_platform": Platform()},
     "vllm.triton_utils": {"HAS_TRITON": False},
     "vllm.utils.torch_utils": {"PIN_MEMORY": False},
+    "vllm.v1.kv_cache_interface": {
+        # of events, which are off
+        "get_kv_cache_spec_kind": lambda spec: SimpleNamespace(value="unknown"),
+        "get_kv_cache_spec_sliding_window": lambda spec: None,
+    },
+    "vllm.v1.kv_cache_spec_registry": {"KVCacheSpecRegistry": Registry},
 }

@@ -128,7 +128,15 @@ class Watch(Answers, Copies):
     def _reset_cache(self, op: ops.Reset, got: Got) -> Iterator[Broken]:
         self.reached["R1-reset"] += 1
         self.facts.forget()
-        yield from ()
+        if not self.driver.observes("slot_of"):
+            return
+        probe = self.driver.probe
+        left = {k: s for k in self.setting.keys if (s := probe.slot_of(k)) is not None}
+        readable = sorted(left.keys() & set(probe.resident_keys()))
+        if readable:
+            yield "R1-reset", f"after the reset {readable} can still be read"
+        # what follows would be held against it again and again
+        self.facts.doubt = self.facts.doubt or bool(left)
 
     def _on_reset_flushed(self, op: ops.Flushed, got: Got) -> Iterator[Broken]:
         self.facts.held = False

@@ -142,9 +142,17 @@ def place(watch: Watch) -> Hashable:
         tuple(sorted((at, c.state, min(c.quiet, 3)) for at, c in facts.cascades.items())),
         tuple(sorted(facts.undecided)),
         min(facts.reset_steps, 1),
+        tuple(_bytes(watch, key) for key in sorted(facts.resident | facts.landing())),
         (facts.held, facts.doubt, facts.phase, driver.time),
         min(watch.quiet_steps(), 3) if facts.doubt else 0,
     )
+
+
+def _bytes(watch: Watch, key: str) -> int | None:
+    """What a block holds: one that was overwritten is another state than one that was not."""
+    driver = watch.driver
+    slot = driver.probe.slot_of(key) if driver.observes("slot_of") else None
+    return None if slot is None else hash(driver.read_slot(slot))
 
 
 def _sorted(found: object) -> tuple[object, ...]:

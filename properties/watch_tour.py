@@ -10,7 +10,7 @@ import random
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..model.operations import Operation, RequestSetting, Setting, TierSetting
 from .driver import Factory
@@ -32,6 +32,8 @@ class Seen:
     setting: Setting
     history: tuple[Operation, ...]
     method: str
+    seconds: float = field(default=0.0, compare=False)
+    """After how long it was found."""
 
 
 @dataclass
@@ -47,10 +49,13 @@ class Result:
     cut: list[str] = field(default_factory=list)
     """Rooms that were left before everything up to their depth had been tried."""
     seconds: float = 0.0
+    began: float = field(default_factory=time.perf_counter)
 
     def take(self, seen: Seen) -> None:
         """Keep a finding if it is the shortest of its contract."""
         best = self.found.get(seen.contract)
+        since = time.perf_counter() - self.began if best is None else best.seconds
+        seen = replace(seen, seconds=since)
         if best is None or len(seen.history) < len(best.history):
             self.found[seen.contract] = seen
 
@@ -78,12 +83,12 @@ def tour(
 
     `deadline` (of `time.perf_counter()`) ends it early; what was not tried is in `cut`.
     """
-    result, began = Result(), time.perf_counter()
+    result = Result()
     for done, room in enumerate(rooms):
         if progress is not None:
             progress(done, len(rooms))
         _walk(factory, room, result, cases, deadline)
-    result.seconds = time.perf_counter() - began
+    result.seconds = time.perf_counter() - result.began
     return result
 
 
@@ -165,7 +170,7 @@ def runs(
     progress: Progress | None = None,
 ) -> Result:
     """Random histories, each shortened to what it takes to break the contract."""
-    result, began, dice = Result(), time.perf_counter(), random.Random(seed)
+    result, dice = Result(), random.Random(seed)
     for number in range(examples):
         if deadline is not None and time.perf_counter() > deadline:
             result.cut.append(f"{examples - number} of {examples} histories")
@@ -188,7 +193,7 @@ def runs(
         result.cases += 1
         result.operations += len(watch.history)
         result.reached.update(watch.reached)
-    result.seconds = time.perf_counter() - began
+    result.seconds = time.perf_counter() - result.began
     return result
 
 
@@ -230,8 +235,6 @@ def broken_by(
 
 def possible(watch: Watch, op: Operation, room: Room) -> bool:
     """Could the manager's caller do this now?"""
-    from dataclasses import replace
-
     keys = getattr(op, "keys", ())
     everything = replace(
         room,
