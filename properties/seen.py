@@ -143,11 +143,6 @@ class Facts:
         """Jobs of which the manager has not heard yet."""
         return (j for j in self.jobs.values() if not j.lost and not j.over)
 
-    def landing(self) -> set[str]:
-        """Blocks that have landed, of which the manager has not heard yet."""
-        landed = (j.landed for j in self.untold() if j.kind == "LOAD")
-        return {key for keys in landed if keys is not None for key in keys}
-
     def add_job(self, seen: JobSeen) -> Job:
         """A job was submitted; histories call it by the next number."""
         number = len(self.jobs) + 1

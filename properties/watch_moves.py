@@ -142,7 +142,7 @@ def place(watch: Watch) -> Hashable:
         tuple(sorted((at, c.state, min(c.quiet, 3)) for at, c in facts.cascades.items())),
         tuple(sorted(facts.undecided)),
         min(facts.reset_steps, 1),
-        tuple(_bytes(watch, key) for key in sorted(facts.resident | facts.landing())),
+        tuple(_bytes(watch, key) for key in sorted(facts.resident)),
         (facts.held, facts.doubt, facts.phase, driver.time),
         min(watch.quiet_steps(), 3) if facts.doubt else 0,
     )
