@@ -9,7 +9,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from . import charts
-from .results import Goal, Line, Result, RowResult, Spread, Table, goals
+from .results import BYTES_GOAL, Goal, Line, Result, RowResult, Spread, Table, goals
 
 CHART, GROWTH_CHART = "speed.svg", "speed-growth.svg"
 NOTICE = "<!-- Written by `tierproof bench manager --pages`. Do not edit. -->"
@@ -158,8 +158,9 @@ def _page(result: Result) -> Iterator[str]:
     yield (
         f"Measured by `{result.command}` on a machine with {machine.cpus} cores "
         f"({machine.architecture}, Python {machine.python}), load "
-        f"{' and '.join(f'{one:g}' for one in machine.load)} at the begin and at the end. The "
-        f"sides alternate within {result.rounds} rounds, so that a busy neighbour disturbs all "
+        f"{' and '.join(f'{one:g}' for one in machine.load)} at the begin and at the end. Times "
+        "are processor time of the thread: what it waits for on a busy machine is no manager's. "
+        f"The sides alternate within {result.rounds} rounds, so that a busy neighbour disturbs all "
         "alike; a figure is the median of the rounds, a ratio the median of the rounds' ratios, "
         "with the least and the greatest. The garbage collector is on. Ratios matter, times do "
         "not: another machine has other times."
@@ -190,8 +191,9 @@ def _page(result: Result) -> Iterator[str]:
         yield from ("## Memory", "")
         yield (
             "Bytes for each resident block as Python allocates them (`tracemalloc`), beyond its "
-            "row of the arena and the caller's key. They differ with the number because a "
-            "dictionary grows in leaps."
+            "row of the arena and the caller's key: 120 for its record, 28 for the number of its "
+            "slot, the rest for its entry in the dictionary, which grows in leaps. To stay below "
+            f"{BYTES_GOAL} right after such a leap, a record would have to do with fewer fields."
         )
         yield ""
         yield from _markdown(
@@ -249,7 +251,9 @@ def _reasons() -> Iterator[str]:
         "stores making a record for the block and for the job, for a step the calls of each tier's "
         "own methods. No row waits for a lock, for I/O or for a search. To come nearer to the "
         "floor, records and loops would have to leave Python (an extension in C or Rust); the "
-        "scan of many keys is already within a small factor of it.",
+        "scan of many keys is already within a small factor of it. Where keys were stored at "
+        "different times (*scattered*), the dictionary itself misses the processor's caches, and "
+        "with a million blocks that is most of the row, for the floor too.",
         "",
         "While no slot is free, a MISS asks the tiers what has ended before it asks them for the "
         "block, because an eviction may have to be decided; the row *no slot free* contains this.",
