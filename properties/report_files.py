@@ -9,6 +9,7 @@ from pathlib import Path
 from .html_page import html_page
 from .junit import write_junit
 from .report import Report, versions, write
+from .terminal import conclusion
 
 SEVERAL = "tierproof.reports/1"
 """The form of a file that holds several reports."""
@@ -37,4 +38,6 @@ def write_reports(
     if junit is not None:
         write_junit(reports, junit)
     if html is not None:
+        for report in reports:
+            report.conclusion = report.conclusion or conclusion(report)
         write(html, html_page(reports), "--tierproof-html")

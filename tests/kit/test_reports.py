@@ -233,6 +233,8 @@ def test_one_run_writes_a_report_of_each_subject_in_every_form_with_the_versions
 
     assert written["html"].count("<h2>") == 2
     assert written["html"].count("<svg ") == 1
+    assert "breaks L1-answer-true.</p>" in written["html"]
+    assert "keeps every contract that was checked.</p>" in written["html"]
 
 
 def test_pytests_own_junit_file_says_what_was_checked_and_by_which_version(written):
