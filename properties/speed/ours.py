@@ -122,7 +122,7 @@ class OurSide(Side):
         made = [OurInstantTier(f"tier {n}") for n in range(tiers)]
         what = {"slots": slots, "tiers": made, "clock": time.monotonic, "block_bytes": ROW_BYTES}
         if self._factory is None:
-            self.manager: Any = TieredOffloadingManager(config=self._config, **what)  # type: ignore[arg-type]
+            self.manager = TieredOffloadingManager(config=self._config, **what)  # type: ignore[arg-type]
         else:
             self.manager = self._factory(**what)
         return made
@@ -130,10 +130,6 @@ class OurSide(Side):
     def begin(self, name: str, keys: Keys) -> Any:
         """Our requests need not know their keys."""
         return self.manager.on_new_request(name)
-
-    def finish(self, request: Any) -> None:
-        """The tiers hear of it when the step ends."""
-        self.manager.on_request_finished(request)
 
     def store(self, keys: Keys, request: Any, *, ok: bool) -> None:
         """One store operation."""
@@ -143,19 +139,6 @@ class OurSide(Side):
         self.manager.complete_store(operation, ok)
         if self._factory is not None:
             self.manager.take_events()
-
-    def pending(self) -> bool:
-        """Whether the manager says so."""
-        return bool(self.manager.has_pending_work())
-
-    def close(self) -> None:
-        """Shut down."""
-        self.manager.shutdown()
-
-    @property
-    def lookup(self) -> Callable[[bytes, Any], Any]:
-        """The bound method."""
-        return self.manager.lookup  # type: ignore[no-any-return]
 
     def scan(self, keys: Keys, request: Any) -> float:
         """By `lookup_many` where there is one."""
@@ -171,14 +154,6 @@ class OurSide(Side):
         began = now()
         for _ in range(number):
             end()
-        return since(began)
-
-    def pending_work(self, number: int) -> float:
-        """`has_pending_work`."""
-        ask = self.manager.has_pending_work
-        began = now()
-        for _ in range(number):
-            ask()
         return since(began)
 
     def loads(self, batches: Sequence[Keys], request: Any) -> float:

@@ -55,6 +55,8 @@ class Side(ABC):
 
     name: str
     """What the report calls it."""
+    manager: Any
+    """Both managers' calls of one name take the same; the other loops are each side's own."""
 
     def __init__(self, *, resident: int, spare: int, tiers: int) -> None:
         self.resident = resident
@@ -70,15 +72,15 @@ class Side(ABC):
 
     @abstractmethod
     def build(self, slots: int, tiers: int) -> Sequence[InstantTier]:
-        """Make the manager and its tiers, which hold nothing."""
+        """Make `manager` and its tiers, which hold nothing."""
 
     @abstractmethod
     def begin(self, name: str, keys: Keys) -> Any:
         """A new request, which will speak of these keys in this order."""
 
-    @abstractmethod
     def finish(self, request: Any) -> None:
-        """The request has ended."""
+        """The request has ended; the tiers hear of it at once or when the step ends."""
+        self.manager.on_request_finished(request)
 
     @abstractmethod
     def store(self, keys: Keys, request: Any, *, ok: bool) -> None:
@@ -88,13 +90,13 @@ class Side(ABC):
             WrongAnswerError: not all of them were accepted.
         """
 
-    @abstractmethod
     def pending(self) -> bool:
         """Does the manager say that work is pending?"""
+        return bool(self.manager.has_pending_work())
 
-    @abstractmethod
     def close(self) -> None:
         """Stop the manager and let its memory go."""
+        self.manager.shutdown()
 
     def store_all(self, keys: Keys, *, ok: bool = True) -> None:
         """A request stores the keys, the tiers get them, and it ends; evicts what it must."""
@@ -138,9 +140,9 @@ class Side(ABC):
     # -- timed: seconds of the loop ---------------------------------------------------------------
 
     @property
-    @abstractmethod
     def lookup(self) -> Callable[[bytes, Any], Any]:
         """The manager's own `lookup(key, request)`."""
+        return self.manager.lookup  # type: ignore[no-any-return]
 
     def lookups(self, keys: Keys, request: Any) -> float:
         """One lookup for each key."""
@@ -158,9 +160,13 @@ class Side(ABC):
     def steps(self, number: int) -> float:
         """The end of so many steps."""
 
-    @abstractmethod
     def pending_work(self, number: int) -> float:
         """So many times: is there work that needs a further step?"""
+        ask = self.manager.has_pending_work
+        began = now()
+        for _ in range(number):
+            ask()
+        return since(began)
 
     @abstractmethod
     def loads(self, batches: Sequence[Keys], request: Any) -> float:

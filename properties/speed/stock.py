@@ -6,7 +6,7 @@ bench's tier is a `SecondaryTierManager` of the release.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..vllm_loader import Release
@@ -102,10 +102,6 @@ class StockSide(Side):
         self.manager.on_new_request(context)
         return context
 
-    def finish(self, request: Any) -> None:
-        """The tiers hear of it at once."""
-        self.manager.on_request_finished(request)
-
     def settle(self, *requests: Any, ok: bool = True) -> None:
         """And the statistics are taken, as vLLM does in every step: they are kept until then."""
         super().settle(*requests, ok=ok)
@@ -118,33 +114,12 @@ class StockSide(Side):
             raise WrongAnswerError(f"a store of {len(keys)} blocks did not get its chunks")
         self.manager.complete_store(output.keys_to_store, request, ok)
 
-    def pending(self) -> bool:
-        """Whether the manager says so."""
-        return bool(self.manager.has_pending_work())
-
-    def close(self) -> None:
-        """Shut down."""
-        self.manager.shutdown()
-
-    @property
-    def lookup(self) -> Callable[[bytes, Any], Any]:
-        """The bound method."""
-        return self.manager.lookup  # type: ignore[no-any-return]
-
     def steps(self, number: int) -> float:
         """`on_schedule_end` of a step in which nothing was newly scheduled or preempted."""
         end, nothing = self.manager.on_schedule_end, self._nothing
         began = now()
         for _ in range(number):
             end(nothing)
-        return since(began)
-
-    def pending_work(self, number: int) -> float:
-        """`has_pending_work`."""
-        ask = self.manager.has_pending_work
-        began = now()
-        for _ in range(number):
-            ask()
         return since(began)
 
     def loads(self, batches: Sequence[Keys], request: Any) -> float:
