@@ -222,7 +222,10 @@ def spec(
 def scan(
     workload: Annotated[Path, typer.Argument(metavar="WORKLOAD.json")],
     consumer: Annotated[
-        str, typer.Option("--consumer", metavar="NAME", help="retry, pending or two-phase.")
+        str,
+        typer.Option(
+            "--consumer", metavar="NAME", help="retry, pending, two-phase or vllm:VERSION."
+        ),
     ] = "two-phase",
     delay: Annotated[
         int,

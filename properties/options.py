@@ -19,7 +19,7 @@ ManagerOption = Annotated[
         "--manager",
         metavar="NAME",
         help="What is checked: tierproof (the shipped manager), fault:NAME (a built-in faulty "
-        "one), or your own as module:factory or file.py:factory.",
+        "one), vllm:VERSION, or your own as module:factory or file.py:factory.",
     ),
 ]
 JsonOption = Annotated[

@@ -21,7 +21,8 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("release", every)
 
 
-def _needed(version):
+def needed(version):
+    """Skip a test whose release is not here."""
     if not is_cached(version):
         pytest.skip(
             f"vLLM {version} is not in the cache {cache_folder()}; "
@@ -32,11 +33,11 @@ def _needed(version):
 @pytest.fixture(autouse=True)
 def _release_is_here(request):
     if "release" in request.fixturenames:
-        _needed(request.getfixturevalue("release"))
+        needed(request.getfixturevalue("release"))
 
 
 @pytest.fixture
 def pinned():
     """The one release that this process loads."""
-    _needed(PINNED)
+    needed(PINNED)
     return PINNED

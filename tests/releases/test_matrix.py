@@ -14,7 +14,7 @@ from tierproof.properties.report import VERDICTS
 from tierproof.properties.vllm_matrix import RELEASES, SCHEMA, Settings, check_all
 from tierproof.properties.vllm_page import page
 
-from .conftest import PINNED
+from .conftest import PINNED, needed
 
 DOCS = Path(__file__).parents[2] / "docs"
 QUICK = Settings(cases=150, examples=10, seed=1)
@@ -76,6 +76,7 @@ def test_retry_for_a_started_promotion_is_in_the_matrix_where_it_was_and_nowhere
 
 @pytest.fixture(scope="module")
 def checked():
+    needed(PINNED)
     return check_all([PINNED], QUICK, processes=1)[0]
 
 
