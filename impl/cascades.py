@@ -88,10 +88,15 @@ class Cascades:
                     self._send(secondary, blocks, request, owed_by)
 
     def _offer_now(self, secondary: Secondary, blocks: Sequence[Block], request: Request) -> None:
-        """Offer what can start as one job; the rest is due."""
+        """Offer what can start as one job; the rest is due.
+
+        Whatever is due goes first, or new blocks could overtake it without end; and a tier that has
+        refused is left alone.
+        """
         sending, cascading = self._primary.sending, secondary.cascading
         berths = self._primary.berths_left()
-        turns = 0 if self._withheld(secondary) else self._turns_left(secondary)
+        later = secondary.due or secondary.pressed or self._withheld(secondary)
+        turns = 0 if later else self._turns_left(secondary)
         starting = []
         for block in blocks:
             shares = block in sending

@@ -134,11 +134,10 @@ class Claims:
         claim = secondary.claim(key, request.info)
         if claim is None:
             return "raised"
-        since = request.probes.get(key, {}).get(secondary)
-        if since is None:
-            since = now - request.spent.get((key, secondary), 0.0)
+        since = request.probes.get(key, {}).get(secondary, now)
+        used = request.spent.get((key, secondary), 0.0) + (now - since)
         deadline = self._probe_deadline
-        if claim is UNDECIDED and deadline is not None and now - since >= deadline:
+        if claim is UNDECIDED and deadline is not None and used >= deadline:
             return "timed out"
         return claim.name.lower()
 

@@ -36,7 +36,7 @@ class Closing:
         """Let the tiers finish, for at most `timeout` seconds; names what could not be stopped."""
         if not self._closed:
             self._drain(timeout)
-            self._step.date()
+            self._step.look()  # it may have taken long
             self._transfers.absorb()
         return self._still_running()
 
@@ -65,7 +65,11 @@ class Closing:
         self._cascades.close()
         self._requests.close()
         self._step.begun = False
-        errors = self._drain(timeout) + self._stop()
+        errors: list[Exception] = []
+        try:
+            errors += self._drain(timeout)
+        finally:  # whatever interrupts the wait, no tier is left running
+            errors += self._stop()
         self._transfers.absorb()
         self._stopped = not errors
         running = self._still_running()

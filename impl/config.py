@@ -93,12 +93,17 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def permits(self, slots: int) -> int:
         """How many blocks may be promised until read, of `slots`."""
-        wanted = max(1, math.floor(self.promotion_share * slots))
+        wanted = max(1, _part(self.promotion_share, slots))
         return min(wanted, slots - 1) if slots >= 2 else wanted
 
     def berths(self, slots: int) -> int:
         """How many slots cascades may pin, of `slots`."""
-        return max(1, math.floor(self.cascade_share * slots))
+        return max(1, _part(self.cascade_share, slots))
+
+
+def _part(share: float, slots: int) -> int:
+    """A share of the slots, rounded down; a share is the decimal that it is written as."""
+    return math.floor(round(share * slots, 6))
 
 
 def _is_number(value: object) -> bool:

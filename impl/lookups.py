@@ -47,27 +47,37 @@ class Lookups:
 
     def decide(self, key: Key, block: Block | None, request: Request) -> LookupResult:
         """The answer for a block that is not RESIDENT. The step has begun."""
-        if block is not None:
-            if block.phase > STORING:
-                self.reason = MissReason.OVERDUE
+        if block is None:
+            if self.held:
+                self.reason = MissReason.HELD
                 return MISS
-            if block.waits is None or request not in block.waits or not block.permit:
-                self._requests.wait(block, request)
-            return HIT_PENDING
-        if self.held:
-            self.reason = MissReason.HELD
+            # After each call of a tier the block is looked for again: one that serves a peer may
+            # have asked for it from within.
+            primary = self._primary
+            find = primary.blocks.get
+            if not primary.free or primary.permits_used >= primary.permits:
+                # An eviction may have to be decided: first hear what has ended.
+                self._transfers.absorb()
+                block = find(key)
+            if block is None:
+                verdict = self._claims.ask(key, request)
+                block = find(key)
+                if block is None:
+                    if verdict is None:
+                        return RETRY
+                    if isinstance(verdict, Secondary):
+                        return self._promote(key, verdict, request)
+                    self.reason = verdict
+                    return MISS
+        if block.phase is RESIDENT:
+            self.share(block, request)
+            return HIT
+        if block.phase > STORING:
+            self.reason = MissReason.OVERDUE
             return MISS
-        primary = self._primary
-        if not primary.free or primary.permits_used >= primary.permits:
-            # An eviction may have to be decided: first hear what has ended.
-            self._transfers.absorb()
-        verdict = self._claims.ask(key, request)
-        if verdict is None:
-            return RETRY
-        if isinstance(verdict, Secondary):
-            return self._promote(key, verdict, request)
-        self.reason = verdict
-        return MISS
+        if block.waits is None or request not in block.waits or not block.permit:
+            self._requests.wait(block, request)
+        return HIT_PENDING
 
     def _promote(self, key: Key, source: Secondary, request: Request) -> LookupResult:
         """Reserve permit and slot and queue the promotion; or change nothing."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from prometheus_client.registry import CollectorRegistry
@@ -78,6 +78,7 @@ class TieredOffloadingManager(LoadPlanning, Closing):
         self._events = parts.events
         self._primary = parts.primary
         self._undecided = parts.undecided
+        self._usage = parts.usage
         self._requests = parts.requests
         self._cascades = parts.cascades
         self._transfers = parts.transfers
@@ -94,7 +95,7 @@ class TieredOffloadingManager(LoadPlanning, Closing):
     # -- requests ---------------------------------------------------------------------------------
 
     def on_new_request(
-        self, request_id: str, *, tier_filter: Collection[str] | None = None
+        self, request_id: str, *, tier_filter: Iterable[str] | None = None
     ) -> Request:
         """Announce a request; the handle that comes back names it in every other call.
 
@@ -180,7 +181,9 @@ class TieredOffloadingManager(LoadPlanning, Closing):
         return answers
 
     def explain(self, key: Key, request: Request) -> Explanation:
-        """What `lookup` would answer now, and why. Asks the tiers, but changes nothing here.
+        """What `lookup` would answer, and why, as of the manager's last look at clock and reports.
+
+        Asks the tiers, but changes nothing here: what a tier has reported since is not taken in.
 
         Raises:
             ContractViolation: the handle is not a live one.
@@ -252,7 +255,7 @@ class TieredOffloadingManager(LoadPlanning, Closing):
             ContractViolation: the handle is not a live one.
         """
         self._requests.check(request)
-        self._requests.touch(listed(keys), request)
+        self._usage.touch(listed(keys), request)
 
     def withdraw(self, keys: Iterable[Key], request: Request) -> None:
         """The request's hit does not read these keys: its promises on them end.
@@ -323,7 +326,7 @@ class TieredOffloadingManager(LoadPlanning, Closing):
 
     # -- reset ------------------------------------------------------------------------------------
 
-    def reset_cache(self, tiers: Collection[str] | Literal["all"] | None = None) -> ResetResult:
+    def reset_cache(self, tiers: Iterable[str] | Literal["all"] | None = None) -> ResetResult:
         """Forget every block, without waiting; promotions are held until `on_reset_flushed`.
 
         Args:

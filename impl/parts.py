@@ -7,6 +7,7 @@ from itertools import count
 
 from prometheus_client.registry import CollectorRegistry
 
+from .adaptive import AdaptiveReplacement
 from .arena import Arena
 from .cascades import Cascades
 from .claims import Claims
@@ -18,7 +19,7 @@ from .ledger import CountedLookups
 from .lookups import Lookups
 from .metrics import Totals
 from .plans import Plans
-from .policies import AdaptiveReplacement, EvictionPolicy, LeastRecentlyUsed
+from .policies import EvictionPolicy, LeastRecentlyUsed
 from .primary import PrimaryTier
 from .requests import Requests
 from .secondary import attach
@@ -27,6 +28,7 @@ from .stores import Stores
 from .tiers.base import Tier
 from .transfers import Transfers
 from .undecided import Undecided
+from .usage import Usage
 
 
 class Parts:
@@ -63,14 +65,15 @@ class Parts:
             totals=totals,
         )
         counted = config.count_lookups or registry is not None
+        self.usage = usage = Usage(primary)
         self.undecided = undecided = Undecided(step, config, counted=counted)
         self.requests = requests = Requests(
-            secondaries, primary, undecided, config, counted=counted
+            secondaries, primary, undecided, usage, config, counted=counted
         )
         job_ids = count()
         self.cascades = cascades = Cascades(secondaries, primary, step, config, totals, job_ids)
         self.transfers = transfers = Transfers(
-            secondaries, primary, requests, cascades, step, config, totals, job_ids
+            secondaries, primary, requests, usage, cascades, step, config, totals, job_ids
         )
         self.stores = Stores(primary, transfers, cascades)
         claims = Claims(undecided, config)

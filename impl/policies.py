@@ -1,4 +1,4 @@
-"""Which evictable block goes first: LRU and ARC, both in the order of prefixes.
+"""Which evictable block goes first: the least recently used, in the order of prefixes.
 
 A policy keeps the order of RESIDENT blocks. What one request uses is a *run*: it stands together,
 its tail before its head, and as a whole it is as recent as the request's last use of any of it; a
@@ -10,13 +10,11 @@ O(log held), however many blocks are resident.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
 from .blocks import Block, Epoch, Place
-from .tiers.base import Key
 
 if TYPE_CHECKING:
     from .requests import Request
@@ -31,14 +29,11 @@ class EvictionPolicy(Protocol):
         One that is waited on came for an access still to come.
         """
 
+    def count(self, block: Block) -> None:
+        """A request has accessed the block; counted once for each request."""
+
     def follow(self, blocks: list[Block], request: Request) -> None:
-        """The request has read these blocks, head first, after what it has used before."""
-
-    def touch(self, block: Block, request: Request) -> None:
-        """An access by a request: the block is the most recent now, the head of what it uses."""
-
-    def place(self, block: Block, request: Request) -> None:
-        """As `touch`, without counting an access."""
+        """The request uses these blocks: they stand with what it uses, each in its place."""
 
     def close(self, request: Request) -> None:
         """The request has ended: its blocks stay where they are."""
@@ -74,12 +69,19 @@ class _Boundary(Place):
 class _Run(_Boundary):
     """What one request uses: the blocks from here to another boundary, the tail first."""
 
-    __slots__ = ("newest", "request")
+    __slots__ = ("held", "newest", "request")
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.newest = _Boundary()
+        self.prev = self.newest.next = None
+        self.held: list[Block] = []
+        """Blocks of it that a search has stepped over; some may have gone elsewhere since."""
         _link(self, self.newest)
+
+
+_LAST = 1 << 62
+"""Where a block stands that its request has not named: a promotion that nobody has read yet."""
 
 
 def _link(older: Place, newer: Place) -> None:
@@ -101,7 +103,8 @@ class LeastRecentlyUsed:
     """Evicts what was used longest ago.
 
     One list, from the least recently used block to the most recently used one. The order is exact:
-    whatever was set aside is older than all that was not, in order of rank.
+    whatever was set aside is older than all that was not, in order of rank, until its request uses
+    something: then it goes back to its place in what that request uses.
     """
 
     def __init__(self) -> None:
@@ -110,10 +113,10 @@ class LeastRecentlyUsed:
         self._runs: dict[Request, _Run] = {}
         """The runs of requests that have not ended; to move one costs a few links."""
         self._rank = 0
-        self._aside: dict[Block, int] = {}
-        """Blocks that a search stepped over and that are still held, with their rank."""
-        self._back: dict[Block, int] = {}
-        """Blocks that were stepped over and let go, with their rank."""
+        self._aside: dict[Block, tuple[int, _Run | None]] = {}
+        """Blocks that a search stepped over and that are still held: their rank and their run."""
+        self._back: dict[Block, tuple[int, _Run | None]] = {}
+        """Blocks that were stepped over and let go, likewise."""
         self._oldest: list[tuple[int, Block]] = []
         """The same as a heap; entries that `_back` does not confirm are void."""
         self._promised: list[Block] = []
@@ -134,52 +137,87 @@ class LeastRecentlyUsed:
     def insert(self, blocks: list[Block], request: Request | None = None) -> None:
         """Put newly RESIDENT blocks behind what the request uses already, the head first."""
         self.size += len(blocks)
-        older: Place | None = self._ring.prev if request is None else self._latest(request)
-        assert older is not None
-        newer = older.next
+        if request is None:
+            older = self._ring.prev
+            assert older is not None
+            for block in blocks:
+                self._insert_after(older, block)
+            return
+        run, position = self._latest(request), request.mentions.get
+        tail = run.next
+        last = position(tail.key, _LAST) if isinstance(tail, Block) else -1
+        newer = tail
         assert newer is not None
         for block in blocks:  # written out: this runs for every block that lands
-            block.next = newer
-            newer.prev = block
-            newer = block
-        newer.prev = older
-        older.next = newer
+            at = position(block.key, _LAST)
+            if at < last:  # stores may end in any order
+                _link(run, newer)
+                self._put(block, run, at)
+                newer = run.next
+                assert newer is not None
+            else:
+                block.next = newer
+                newer.prev = block
+                newer = block
+                last = at
+        _link(run, newer)
+
+    def _insert_after(self, older: Place, block: Block) -> None:
+        newer = older.next
+        assert newer is not None
+        _link(older, block)
+        _link(block, newer)
+
+    def _put(self, block: Block, run: _Run, at: int) -> None:
+        """Put a block in its place in a run: behind what its request named before it."""
+        position = run.request.mentions.get
+        newer = run.newest.prev
+        if isinstance(newer, Block) and position(newer.key, _LAST) > at:
+            newer = run.newest  # before all others
+        else:
+            newer = run.next
+            while isinstance(newer, Block) and position(newer.key, _LAST) > at:
+                newer = newer.next
+        assert newer is not None
+        assert newer.prev is not None
+        self._insert_after(newer.prev, block)
+
+    def count(self, block: Block) -> None:
+        """Accesses are not counted: what matters is the last one."""
 
     def follow(self, blocks: list[Block], request: Request) -> None:
-        """Move blocks behind what the request uses already, the head first."""
+        """Move blocks to their places in what the request uses."""
         for block in blocks:
             self._take_out(block)
         self.size -= len(blocks)
         self.insert(blocks, request)
 
-    def touch(self, block: Block, request: Request) -> None:
-        """Move to the head of what the request uses."""
-        self._take_out(block)
-        newer = self._latest(request).newest
-        older = newer.prev
-        assert older is not None
-        _link(older, block)
-        _link(block, newer)
-
-    place = touch
-
     def _latest(self, request: Request) -> _Run:
-        """The request's run, as the most recent one."""
+        """The request's run, as the most recent one, and all of it."""
         run = self._runs.get(request)
         if run is None:
             run = self._runs[request] = _Run(request)
-        elif run.newest.next is self._ring:
-            return run
-        else:
-            before, after = run.prev, run.newest.next
-            assert before is not None
-            assert after is not None
-            _link(before, after)
-        last = self._ring.prev
-        assert last is not None
-        _link(last, run)
-        _link(run.newest, self._ring)
+        if run.newest.next is not self._ring:
+            self._lift(run)
+            last = self._ring.prev
+            assert last is not None
+            _link(last, run)
+            _link(run.newest, self._ring)
+        if run.held:
+            held, run.held = run.held, []
+            for block in held:
+                for kept in (self._aside, self._back):
+                    if block in kept and kept[block][1] is run:
+                        del kept[block]
+                        self._put(block, run, request.mentions.get(block.key, _LAST))
         return run
+
+    def _lift(self, run: _Run) -> None:
+        """Take a run out of the list as it is, if it is in it."""
+        before, after = run.prev, run.newest.next
+        if before is not None and after is not None:
+            _link(before, after)
+            run.prev = run.newest.next = None
 
     def close(self, request: Request) -> None:
         """The request has ended: its blocks stay, and stand together no more."""
@@ -202,10 +240,10 @@ class LeastRecentlyUsed:
 
     def restore(self, block: Block) -> None:
         """A block that was stepped over may be a victim again, at its rank."""
-        rank = self._aside.pop(block, None)
-        if rank is not None:
-            self._back[block] = rank
-            heappush(self._oldest, (rank, block))
+        aside = self._aside.pop(block, None)
+        if aside is not None:
+            self._back[block] = aside
+            heappush(self._oldest, (aside[0], block))
 
     def restore_promised(self) -> None:
         """What was stepped over for a HIT promise alone may be a victim again."""
@@ -216,22 +254,31 @@ class LeastRecentlyUsed:
         """The least recently used block that may go."""
         while self._oldest:
             rank, oldest = self._oldest[0]
-            if self._back.get(oldest) == rank:
+            if oldest in self._back and self._back[oldest][0] == rank:
                 if self._may_go(oldest, epoch):
                     return oldest
                 self._aside[oldest] = self._back.pop(oldest)
             heappop(self._oldest)
         ring, place = self._ring, self._ring.next
+        run: _Run | None = None
         while place is not ring and place is not None:
-            following, previous = place.next, place.prev
+            following = place.next
             if isinstance(place, Block):
                 if self._may_go(place, epoch):
                     return place
-                self._take_out(place)
+                _unlink(place)
                 self._rank += 1
-                self._aside[place] = self._rank
-            elif isinstance(previous, _Run) and previous.newest is place:
-                self.close(previous.request)  # nothing is left of it: no search meets it again
+                self._aside[place] = (self._rank, run)
+                if run is not None:
+                    run.held.append(place)
+            elif isinstance(place, _Run):
+                run = place
+            else:
+                if run is not None and run.next is place:  # nothing is left of it in the list
+                    self._lift(run)
+                    if not run.held:
+                        del self._runs[run.request]
+                run = None
             place = following
         return None
 
@@ -246,7 +293,7 @@ class LeastRecentlyUsed:
     def order(self) -> Iterator[Block]:
         """The blocks from the least to the most recently used."""
         stepped_over = {**self._aside, **self._back}
-        yield from sorted(stepped_over, key=stepped_over.__getitem__)
+        yield from sorted(stepped_over, key=lambda block: stepped_over[block][0])
         yield from self._between(self._ring, self._ring)
 
     def runs(self) -> Iterator[tuple[Request, list[Block]]]:
@@ -260,113 +307,3 @@ class LeastRecentlyUsed:
             if isinstance(place, Block):
                 yield place
             place = place.next
-
-
-class AdaptiveReplacement:
-    """ARC (Megiddo and Modha, FAST 2003): shares the slots between blocks used once and blocks
-    used again, and learns the split from what it evicted too early.
-
-    Keys of evicted blocks are remembered, at most as many in each list as there are slots.
-    """
-
-    def __init__(self, slots: int) -> None:
-        self._slots = slots
-        self._target = 0.0
-        """How many slots the blocks used once should have."""
-        self._once = LeastRecentlyUsed()
-        self._again = LeastRecentlyUsed()
-        self._in_again: set[Block] = set()
-        self._evicted_once: OrderedDict[Key, None] = OrderedDict()
-        self._evicted_again: OrderedDict[Key, None] = OrderedDict()
-        self._awaited: set[Block] = set()
-        """Blocks promoted for an access that has not come yet."""
-
-    def clear(self) -> None:
-        """Forget all blocks, and what was learnt of keys that are gone for good."""
-        self._once.clear()
-        self._again.clear()
-        for kept in (self._in_again, self._evicted_once, self._evicted_again, self._awaited):
-            kept.clear()
-        self._target = 0.0
-
-    def insert(self, blocks: list[Block], request: Request | None = None) -> None:
-        """Newly RESIDENT blocks; one that was evicted too early moves the split."""
-        once, again = self._evicted_once, self._evicted_again
-        for block in blocks:
-            key = block.key
-            if key in once:
-                step = max(1.0, len(again) / len(once))
-                self._target = min(self._slots, self._target + step)
-                del once[key]
-                self._in_again.add(block)
-            elif key in again:
-                step = max(1.0, len(once) / len(again))
-                self._target = max(0.0, self._target - step)
-                del again[key]
-                self._in_again.add(block)
-            self._list_of(block).insert([block], request)
-            if block.waits is not None:
-                self._awaited.add(block)
-
-    def _list_of(self, block: Block) -> LeastRecentlyUsed:
-        return self._again if block in self._in_again else self._once
-
-    def follow(self, blocks: list[Block], request: Request) -> None:
-        """Move blocks, in the list that each is in, behind what the request uses already."""
-        for block in blocks:
-            self._list_of(block).follow([block], request)
-
-    def touch(self, block: Block, request: Request) -> None:
-        """An access; the first one of a block that was promoted for it is the one that counted."""
-        if block in self._awaited:
-            self._awaited.discard(block)
-        elif block not in self._in_again:
-            self._once.remove(block)
-            self._in_again.add(block)
-            self._again.insert([block], request)
-        self.place(block, request)
-
-    def place(self, block: Block, request: Request) -> None:
-        """Move to the head of what the request uses, in the list that the block is in."""
-        self._list_of(block).touch(block, request)
-
-    def close(self, request: Request) -> None:
-        """The request has ended: its blocks stay, and stand together no more."""
-        self._once.close(request)
-        self._again.close(request)
-
-    def remove(self, block: Block) -> None:
-        """Remember the evicted block's key, and forget the oldest when there are too many."""
-        self._list_of(block).remove(block)
-        self._awaited.discard(block)
-        evicted = self._evicted_again if block in self._in_again else self._evicted_once
-        self._in_again.discard(block)
-        evicted[block.key] = None
-        if len(evicted) > self._slots:
-            evicted.popitem(last=False)
-
-    def restore(self, block: Block) -> None:
-        """A block that was stepped over may be a victim again."""
-        self._list_of(block).restore(block)
-
-    def restore_promised(self) -> None:
-        """What was stepped over for a HIT promise alone may be a victim again."""
-        self._once.restore_promised()
-        self._again.restore_promised()
-
-    def victim(self, epoch: Epoch) -> Block | None:
-        """The oldest block that may go of the list that has more than its share, else of the
-        other one."""
-        if self._once.size > self._target:
-            return self._once.victim(epoch) or self._again.victim(epoch)
-        return self._again.victim(epoch) or self._once.victim(epoch)
-
-    def order(self) -> Iterator[Block]:
-        """The blocks used once, then those used again, each from the least recently used."""
-        yield from self._once.order()
-        yield from self._again.order()
-
-    def runs(self) -> Iterator[tuple[Request, list[Block]]]:
-        """The runs of both lists."""
-        yield from self._once.runs()
-        yield from self._again.runs()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from .blocks import Block, HitPromise
 from .config import ManagerConfig
@@ -13,6 +13,7 @@ from .primary import PrimaryTier
 from .secondary import Secondary, named_tiers
 from .tiers.base import Key, RequestInfo
 from .undecided import Undecided
+from .usage import Usage
 from .vocabulary import Phase
 
 RESIDENT, QUEUED, STORING = Phase.RESIDENT, Phase.QUEUED, Phase.STORING
@@ -68,11 +69,11 @@ class Request:
         self.waits: dict[Block, None] = {}
         """The blocks it was answered HIT_PENDING for and has not read or let go."""
         self.mentions: dict[Key, int] = {}
-        """The keys it touched, loaded or stored, in order, and what the eviction order knows."""
+        """The keys it touched, loaded or stored: their places, and how far their use has come."""
         self.probes: dict[Key, dict[Secondary, float]] = {}
-        """Which tier is undecided, and when that began, had it been without a break."""
+        """Which tier is undecided, and since when."""
         self.spent: dict[tuple[Key, Secondary], float] = {}
-        """Seconds that tiers were undecided which are not now."""
+        """Seconds that tiers were undecided before that."""
         self.timed_out: dict[Key, int] = {}
         """Tiers that stayed undecided too long, as bits; sticky."""
         self.found: dict[Key, Secondary] = {}
@@ -97,11 +98,6 @@ class Request:
         return f"Request({self.request_id!r}, handle={self.handle})"
 
 
-# What the eviction order knows of a request's use of a key: nothing yet; where its block stands,
-# but of no access; the access by which it entered; the access, where the head goes last.
-MENTIONED, READ, COUNTED, TOUCHED = 0, 1, 2, 3
-
-
 class Requests:
     """All requests that are live, or whose end the tiers have not heard of."""
 
@@ -110,6 +106,7 @@ class Requests:
         secondaries: tuple[Secondary, ...],
         primary: PrimaryTier,
         undecided: Undecided,
+        usage: Usage,
         config: ManagerConfig,
         *,
         counted: bool,
@@ -117,6 +114,7 @@ class Requests:
         self._secondaries = secondaries
         self._primary = primary
         self._undecided = undecided
+        self._usage = usage
         self._lease = config.lease
         self._counted = counted
         self._leases: deque[tuple[float, list[Block]]] = deque()
@@ -139,7 +137,7 @@ class Requests:
     def begin(
         self,
         request_id: str,
-        tier_filter: Collection[str] | None,
+        tier_filter: Iterable[str] | None,
         excluded: Secondary | None = None,
     ) -> Request:
         """Announce a request to every tier.
@@ -306,38 +304,7 @@ class Requests:
             self.renewed[block] = now
             self._leases.append((now, [block]))
 
-    # -- order and end ----------------------------------------------------------------------------
-
-    def touch(self, keys: Iterable[Key], request: Request) -> None:
-        """One access for each request and key; the first key ends as the most recent."""
-        mentions, blocks = request.mentions, self._primary.blocks
-        order = list(keys)
-        for key in order:
-            mentions.setdefault(key, MENTIONED)
-        for key in reversed(order):
-            block = blocks.get(key)
-            if block is not None and block.phase is RESIDENT and mentions[key] != TOUCHED:
-                self._use(block, request)
-                mentions[key] = TOUCHED
-
-    def _use(self, block: Block, request: Request) -> None:
-        if request.mentions[block.key] in (MENTIONED, READ):
-            self._primary.policy.touch(block, request)
-        else:
-            self._primary.policy.place(block, request)
-
-    def has_read(self, blocks: list[Block], request: Request) -> None:
-        """The request uses these blocks from now on, behind what it used before: its tail goes
-        before its head while it runs, too."""
-        mentions, find = request.mentions, self._primary.blocks.get
-        first = []
-        for block in blocks:
-            key = block.key
-            if mentions.get(key) == MENTIONED and find(key) is block:
-                mentions[key] = READ
-                first.append(block)
-        if first:
-            self._primary.policy.follow(first, request)
+    # -- end --------------------------------------------------------------------------------------
 
     def finish(self, request: Request) -> None:
         """Release what the request was promised; the tiers hear of its end when a step ends."""
@@ -347,38 +314,31 @@ class Requests:
         request.found.clear()
         request.promise.epoch = None
         self._primary.policy.restore_promised()
-        self._order(request)
+        self._usage.finish(request)
         request.home = None
         del self.live[request.handle]
         self.ends[request] = None
-
-    def _order(self, request: Request) -> None:
-        # The tail goes before the head: a prefix without its head is of no use to anyone.
-        blocks = self._primary.blocks
-        for key in reversed(request.mentions):
-            block = blocks.get(key)
-            if block is not None and block.phase is RESIDENT:
-                self._use(block, request)
-        request.mentions.clear()
 
     def tell_ends(self) -> None:
         """Tell the tiers of the requests that will submit nothing more."""
         if self.ends:
             for request in [one for one in self.ends if not one.storing and not one.parked]:
-                self._tell(request)
+                if request in self.ends:  # a tier that is told of one may end a step itself
+                    self._tell(request)
 
     def _tell(self, request: Request) -> None:
         del self.ends[request]
         request.told = True
         self._primary.policy.close(request)
+        request.mentions.clear()
         for secondary in self._secondaries:
             secondary.request_ends(request.info)
 
     def close(self) -> None:
         """The tiers are about to be stopped: they hear of every end that they have not heard of."""
         self._closed = True
-        for request in list(self.ends):
-            self._tell(request)
+        while self.ends:
+            self._tell(next(iter(self.ends)))
 
     def check_open(self) -> None:
         """Make sure that the manager is not shut down.
@@ -397,6 +357,7 @@ class Requests:
                 request.loads.clear()
         for request in self.live.values():
             request.found.clear()
+            request.mentions.clear()
         self.waiting = 0
         self.queued.clear()
         self._leases.clear()

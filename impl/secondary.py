@@ -7,7 +7,7 @@ works again, and counted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from .arena import Arena
 from .blocks import Block
@@ -128,13 +128,20 @@ class Secondary:
         return True
 
     def submit_store(self, job: StoreJob) -> Collection[Key] | None:
-        """The refused keys; None when the job has failed as a whole."""
+        """The refused keys; None when the job has failed as a whole.
+
+        A tier that returns nonsense has begun all the same: its slots wait for its report.
+        """
         try:
-            # nonsense, unhashable keys too, is found here and not later
-            refused = tuple(dict.fromkeys(self.tier.submit_store(job)))
+            said = self.tier.submit_store(job)
         except Exception as error:
             self.failed("submit_store", error)
             return None
+        try:
+            refused = tuple(dict.fromkeys(said))
+        except TypeError as error:  # no collection, or of what cannot be keys
+            self.failed("submit_store", error)
+            return ()
         if self._complained:
             self._complained.discard("submit_store")
         return refused
@@ -229,13 +236,14 @@ def _acts_as_tier(tier: Tier) -> bool:
     return type(tier) in _KNOWN
 
 
-def named_tiers(secondaries: tuple[Secondary, ...], names: Collection[str]) -> list[Secondary]:
+def named_tiers(secondaries: tuple[Secondary, ...], names: Iterable[str]) -> list[Secondary]:
     """The tiers of these names, in their order.
 
     Raises:
         ContractViolation: there is no tier of a name.
     """
     known = [secondary.name for secondary in secondaries]
+    names = names if isinstance(names, str) else tuple(names)
     for name in [names] if isinstance(names, str) else names:
         if isinstance(names, str) or name not in known:
             raise ContractViolation(f"tiers are named by a collection out of {known}, not {name!r}")

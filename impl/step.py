@@ -21,12 +21,16 @@ class Step:
     def begin(self) -> None:
         """A call found that no step is under way."""
         self.begun = True
-        self.now = self._clock()
+        self.look()
 
     def date(self) -> None:
         """A call between two steps starts or ends something that has a date."""
         if not self.begun:
-            self.now = self._clock()
+            self.look()
+
+    def look(self) -> None:
+        """Read the clock."""
+        self.now = self._clock()
 
     def end(self) -> None:
         """The step is over; the next call begins another."""

@@ -11,6 +11,7 @@ from .primary import PrimaryTier
 from .requests import Request
 from .tiers.base import Key
 from .transfers import Transfers
+from .usage import name
 from .vocabulary import Phase
 
 RESIDENT = Phase.RESIDENT
@@ -33,6 +34,8 @@ class Stores:
         if len(absent) > primary.free:
             # An eviction may have to be decided: first hear what has ended.
             self._transfers.absorb()
+            # a tier that serves a peer may have asked from its poll: no HIT outlives a store
+            primary.end_hit_promises()
             absent = [key for key in keys if key not in blocks]
         present = [blocks[key] for key in keys if key in blocks] if len(absent) < len(keys) else []
         accepted, evicted = absent, list[Block]()
@@ -45,6 +48,7 @@ class Stores:
             evicted = primary.evict_sparing(len(accepted) - primary.free, spared)
             for victim in evicted:
                 self._cascades.evicted(victim)
+        name(request, keys)
         operation = self._transfers.begin_write(
             accepted,
             [block.key for block in present],

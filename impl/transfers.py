@@ -18,10 +18,11 @@ from .jobs import Load, Read, Write
 from .metrics import Totals
 from .operations import LoadOperation, StoreOperation
 from .primary import PrimaryTier
-from .requests import COUNTED, MENTIONED, Request, Requests
+from .requests import Request, Requests
 from .secondary import Secondary
 from .step import Step
 from .tiers.base import NOTHING, JobReport, Key, LoadJob
+from .usage import STORED, Usage, name
 from .vocabulary import Phase
 
 logger = logging.getLogger("tierproof")
@@ -37,6 +38,7 @@ class Transfers:
         secondaries: tuple[Secondary, ...],
         primary: PrimaryTier,
         requests: Requests,
+        usage: Usage,
         cascades: Cascades,
         step: Step,
         config: ManagerConfig,
@@ -46,6 +48,7 @@ class Transfers:
         self._secondaries = secondaries
         self._primary = primary
         self._requests = requests
+        self._usage = usage
         self._cascades = cascades
         self._step = step
         self._deadline = config.pending_deadline
@@ -75,16 +78,20 @@ class Transfers:
             load.blocks[block.key] = block
             block.phase = Phase.LOADING
         queued.clear()
+        # All are on their way before the first tier hears of one: what a tier asks for from within
+        # belongs to the next step, and a reset from within knows of every job.
+        for load in jobs:
+            secondary = load.secondary
+            del load.request.loads[secondary]
+            load.job_id = next(self._job_ids)
+            load.since = self._step.now
+            secondary.totals.load_jobs += 1
+            secondary.loads[load.job_id] = load
         for load in jobs:
             self._submit(load)
 
     def _submit(self, load: Load) -> None:
         secondary, request = load.secondary, load.request
-        del request.loads[secondary]
-        load.job_id = next(self._job_ids)
-        load.since = self._step.now
-        secondary.totals.load_jobs += 1
-        secondary.loads[load.job_id] = load
         slots = tuple([block.slot for block in load.blocks.values()])
         if secondary.submit_load(LoadJob(load.job_id, tuple(load.blocks), slots, request.info)):
             if self._deadline is not None:
@@ -134,10 +141,11 @@ class Transfers:
         for secondary in self._secondaries:
             poll = secondary.poll()
             if poll is not NOTHING:
-                for report in poll.reports:
-                    self._absorb(secondary, report)
+                # first what was verified: a load that failed since then is the newer word
                 if poll.verified:
                     secondary.retracted.difference_update(poll.verified)
+                for report in poll.reports:
+                    self._absorb(secondary, report)
 
     def _absorb(self, secondary: Secondary, report: JobReport) -> None:
         """Act on one report, or refuse it as a whole: a faulty tier must not stop serving."""
@@ -215,14 +223,14 @@ class Transfers:
         """Pin RESIDENT blocks; the request's HIT promises on them have served."""
         blocks = self.resident(keys)
         self._primary.pin(blocks)
-        promise, mentions = request.promise, request.mentions
+        promise = request.promise
         for block in blocks:
             held = block.promise
             if held is not None:
                 block.promise = held.without(promise)
             if block.waits is not None and request in block.waits:
                 block.waits[request] = True
-            mentions.setdefault(block.key, MENTIONED)
+        name(request, keys)
         operation_id = next(self._operation_ids)
         self.reads[operation_id] = Read(operation_id, request, blocks)
         return LoadOperation(operation_id, tuple(keys), tuple([block.slot for block in blocks]))
@@ -238,7 +246,7 @@ class Transfers:
             if block.waits is not None and request in block.waits:
                 self._requests.end_wait(block, request)
         self._primary.unpin(read.blocks)
-        self._requests.has_read(read.blocks, request)
+        self._usage.has_read(read.blocks, request)
 
     # -- GPU stores -------------------------------------------------------------------------------
 
@@ -255,12 +263,9 @@ class Transfers:
         take = self._primary.take
         blocks = [take(key, Phase.STORING) for key in keys]
         write = self.writes[operation_id] = Write(operation_id, request, blocks, self._step.now)
-        mentions = request.mentions
         for block in blocks:
             block.writer = write
-            mentions[block.key] = COUNTED  # entering the order is its access
-        for key in present:
-            mentions.setdefault(key, MENTIONED)
+        name(request, keys, STORED)  # entering the order is its access
         if blocks:
             request.storing += 1
             if self._deadline is not None:
@@ -310,7 +315,13 @@ class Transfers:
 
 
 def _id(operation: LoadOperation | StoreOperation | int) -> int:
-    return operation if isinstance(operation, int) else operation.operation_id
+    number = operation if isinstance(operation, int) else getattr(operation, "operation_id", None)
+    if not isinstance(number, int):
+        raise ContractViolation(
+            f"{type(operation).__name__} names no operation; complete what prepare_load or "
+            "prepare_store returned"
+        )
+    return number
 
 
 _SETS, _NUMBERS = (frozenset, set), (int, float)

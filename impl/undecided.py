@@ -34,10 +34,11 @@ class Undecided:
         probes = request.probes.setdefault(key, {})
         since = probes.get(secondary)
         if since is None:
-            since = probes[secondary] = now - request.spent.pop((key, secondary), 0.0)
+            since = probes[secondary] = now
             self.count += 1
             request.watched = True
-        if self._deadline is None or now - since < self._deadline:
+        used = request.spent.get((key, secondary), 0.0) + (now - since)
+        if self._deadline is None or used < self._deadline:
             return False
         self.decided(request, key, secondary)
         request.spent.pop((key, secondary), None)
@@ -76,4 +77,5 @@ class Undecided:
         self.count -= 1
         seconds = self._step.now - since
         if seconds > 0 and self._deadline is not None:
-            request.spent[key, secondary] = min(seconds, self._deadline)
+            used = request.spent.get((key, secondary), 0.0) + seconds
+            request.spent[key, secondary] = min(used, self._deadline)

@@ -156,8 +156,12 @@ class Jobs:
         return part - len(mine)
 
     def _offer(self, tier: str, keys: Sequence[str], request: str) -> None:
-        """Offer what can start now as one job; the rest stays due."""
-        starting = self._starting(tier, keys)
+        """Offer what can start now as one job; the rest stays due.
+
+        What is due goes first, and a tier that has refused is left alone.
+        """
+        later = tier in self.state.pressed or any(to == tier for _, to in self.state.due)
+        starting = [] if later else self._starting(tier, keys)
         for key in keys:
             if key not in starting:
                 self.state.due.setdefault((key, tier), Due(request, self.state.step))

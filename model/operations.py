@@ -56,13 +56,18 @@ class Setting:
     @property
     def permits(self) -> int:
         """How many slots promises may withhold: a share, but never the last slot of several."""
-        share = max(1, int(self.promotion_share * self.slots))
+        share = max(1, part(self.promotion_share, self.slots))
         return min(share, self.slots - 1) if self.slots >= 2 else share
 
     @property
     def berths(self) -> int:
         """How many slots cascades may pin."""
-        return max(1, int(self.cascade_share * self.slots))
+        return max(1, part(self.cascade_share, self.slots))
+
+
+def part(share: float, slots: int) -> int:
+    """A share of the slots, rounded down; a share is the decimal that it is written as."""
+    return int(round(share * slots, 6))
 
 
 @dataclass(frozen=True)

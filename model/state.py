@@ -84,10 +84,9 @@ class State:
     pressed: dict[str, Refusal] = field(default_factory=dict)
     """Tiers that have refused, with the last time that they did."""
     probes: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
-    """(request, key, tier) -> when its probe began, had the tier been undecided ever since; None
-    when it has timed out."""
+    """(request, key, tier) -> since when undecided; None when it has timed out."""
     spent: dict[tuple[str, str, str], float] = field(default_factory=dict)
-    """(request, key, tier) -> seconds that the tier was undecided, when it is not now."""
+    """(request, key, tier) -> seconds that the tier was undecided before."""
     claims: dict[tuple[str, str], str] = field(default_factory=dict)
     """(request, key) -> the tier that was found to have it, for a plan to come."""
     barred: frozenset[Any] = frozenset()

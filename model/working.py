@@ -100,7 +100,9 @@ class Working(Jobs):
         for tier in tiers:
             if (tier, "raise on poll") in self.state.moods:
                 continue
-            for what, number, said in self.state.mail.pop(tier, ()):
+            mail = self.state.mail.pop(tier, ())
+            # what a poll says was verified counts before what it reports: a failure is newer
+            for what, number, said in sorted(mail, key=lambda message: message[0] != "verify"):
                 if what == "verify":
                     self.fire("verified", key=number, tier=tier)
                 elif not self._report(tier, number, said):
@@ -194,7 +196,8 @@ class Working(Jobs):
         if since is not None:  # else it was not undecided, or has timed out, which is for good
             del state.probes[probe]
             if deadline is not None and state.now > since:
-                state.spent[probe] = min(state.now - since, deadline)
+                used = state.spent.get(probe, 0.0) + (state.now - since)
+                state.spent[probe] = min(used, deadline)
 
     def exists(self, key: str, request: str) -> str:
         """Is the block somewhere? Nothing is reserved; a plan may act on what was found."""
@@ -234,11 +237,12 @@ class Working(Jobs):
                 self._decided(probe)
                 return "CLAIMED", tier
             elif mind == "UNDECIDED":
-                before = state.spent.pop(probe, 0.0)
-                first = state.probes.setdefault(probe, state.now - before)
+                first = state.probes.setdefault(probe, state.now)
                 assert first is not None
-                if limits.probe_deadline is not None and state.now - first >= limits.probe_deadline:
+                used = state.spent.get(probe, 0.0) + (state.now - first)
+                if limits.probe_deadline is not None and used >= limits.probe_deadline:
                     state.probes[probe] = None
+                    state.spent.pop(probe, None)
                     timed_out = True
                 else:
                     undecided = True

@@ -54,7 +54,8 @@ CALLS: dict[str, str] = {
 DECISIONS: tuple[tuple[str, str], ...] = (
     (
         "When completions are absorbed",
-        "At the first of lookup, lookup_many, prepare_load, prepare_store and on_schedule_end "
+        "At the first of lookup, lookup_many, exists, plan_load, plan_head, landed, prepare_load, "
+        "prepare_store and on_schedule_end "
         "after a step has ended: the clock is read once, every tier is polled in order, and "
         "only then do deadlines and leases run out, so a report that arrives with its deadline "
         "wins. Again before an eviction could be decided, and then before the tiers are asked. A "
@@ -120,7 +121,8 @@ DECISIONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "What a failed load takes away",
-        "The tier's claim on that key, also when the report arrives after a reset. A later "
+        "The tier's claim on that key, also when the report arrives after a reset, and when the "
+        "same poll says that the key was verified: the failure is the newer word. A later "
         "store of the key to that tier gives it back, and so does the tier's own word that it "
         "has verified the block anew.",
     ),
@@ -131,7 +133,8 @@ DECISIONS: tuple[tuple[str, str], ...] = (
         "that has none in flight, until `reoffer_pause` has passed and a later step ends. A "
         "cascade that failed is offered again when `reoffer_pause` has passed, so that one bad "
         "moment does not use up all offers. One that could not start because berths were taken "
-        "stays due, and that is no attempt.",
+        "stays due, and that is no attempt. What is due goes before what has just been stored, and "
+        "a tier that is left alone is not offered new blocks either: they become due.",
     ),
     (
         "When the end of a request is told",
@@ -141,9 +144,9 @@ DECISIONS: tuple[tuple[str, str], ...] = (
     (
         "In which order blocks go",
         "The table allows any victim that may go. The shipped manager keeps what one request uses "
-        "together, the tail before the head, and moves it as a whole: what the request stores or "
-        "has read stands behind what it used before, and all of it is as recent as its last use. "
-        "When the request ends its blocks are put into the order in which it named them.",
+        "together, in the order in which the request named the keys, the tail going before the "
+        "head; all of it is as recent as the request's last use of any of it, also what a search "
+        "had stepped over.",
     ),
     (
         "What a shutdown ends",

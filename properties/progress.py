@@ -32,6 +32,8 @@ ADVERSARIES = {
     "dropped": "a queued promotion is dropped or withdrawn",
     "evicted": "the slot was needed",
     "queue_forgotten": "reset",
+    "load_overdue": "a deadline passed",
+    "store_overdue": "a deadline passed",
     "writer_quarantined": "reset",
     "readers_quarantined": "reset",
     "block_forgotten": "reset",

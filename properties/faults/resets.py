@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import count
 from typing import Literal
 
@@ -20,7 +20,7 @@ from .making import fault
 
 RESETS = "a reset leaves something from before it, or takes something live"
 
-Named = Collection[str] | Literal["all"] | None
+Named = Iterable[str] | Literal["all"] | None
 
 
 @fault("S2-no-reuse-under-transfer", RESETS, "resets of loads", case="B56")

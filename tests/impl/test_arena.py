@@ -124,7 +124,7 @@ def test_the_tensor_of_the_rows_shares_the_memory_and_outlives_the_arena():
 
 def test_a_missing_torch_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ConfigError, match=r"pip install 'tierproof\[torch\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[torch\]'"):
         Arena(slots=1, block_bytes=1).as_tensor()
 
 

@@ -63,6 +63,22 @@ def test_what_cannot_be_a_key_is_refused_before_anything_changes(call):
     assert rig.probe.fingerprint() == before
 
 
+def test_names_of_tiers_may_come_from_a_generator():
+    rig = Rig(tiers=2)
+    rig.tiers[1].has("k")
+    request = rig.manager.on_new_request("R", tier_filter=(name for name in ["tier1"]))
+    assert rig.lookup(request, "k") == [HIT_PENDING]
+    assert rig.manager.reset_cache(name for name in ["tier1"]).tiers == ("tier1",)
+
+
+@pytest.mark.parametrize("what", [None, "x", 1.5])
+def test_what_names_no_operation_is_refused(what):
+    rig = Rig()
+    for complete in (rig.manager.complete_load, rig.manager.complete_store):
+        with pytest.raises(ContractViolation, match="names no operation"):
+            complete(what)
+
+
 def test_scheduled_requests_may_come_from_a_generator():
     rig = Rig()
     rig.tier.has("k")

@@ -6,7 +6,7 @@ import pytest
 
 from tierproof.impl.tiers.base import NO_REQUEST
 
-from .support import HIT_PENDING, Rig, ScriptedTier, sent
+from .support import HIT_PENDING, Rig, ScriptedTier, payload, sent
 
 
 def test_a_stored_block_is_offered_to_every_tier_as_one_job_that_pins_it():
@@ -309,14 +309,45 @@ def test_a_tier_that_refuses_what_it_was_not_offered_is_not_believed():
     rig.settle()
 
 
-def test_a_tier_that_returns_nonsense_for_a_store_has_failed_it():
+@pytest.mark.parametrize("nonsense", [None, 7, ([1],)], ids=str)
+def test_a_tier_that_returns_nonsense_for_a_store_has_begun_it_all_the_same(nonsense):
     class Mute(ScriptedTier):
         def submit_store(self, job):
-            self.stores.append(job)
+            super().submit_store(job)
+            return nonsense
 
-    rig = Rig(slots=8, tiers=[Mute()], reoffers=1)
-    rig.store(rig.request(), "a")
-    for _ in range(4):
-        rig.step()
-    assert sent(rig.tier) == [("a",), ("a",)]
-    assert rig.probe.cascading_slots() == 0
+    rig = Rig(slots=1, tiers=[Mute()], reoffers=1)
+    request = rig.request()
+    rig.store(request, "a")
+    assert rig.manager.prepare_store(["b"], request) is None, "the tier may read the slot"
+    rig.tier.done_all()
+    rig.notice()
+    assert rig.begin_store(request, "b").evicted == ("a",)
+    assert rig.tier.kept["a"] == payload("a", rig.manager.arena)
+    assert rig.manager._secondaries[0].totals.errors == 1
+
+
+def test_new_blocks_do_not_overtake_what_is_due():
+    rig = Rig(slots=4)  # one berth
+    request = rig.request()
+    rig.store(request, "h0", "h1", "h2")
+    for number in range(8):
+        rig.tier.done_all()
+        rig.notice()
+        rig.store(request, f"n{number}")
+    assert sent(rig.tier)[:3] == [("h0",), ("h1",), ("h2",)]
+
+
+def test_a_tier_that_refused_is_left_alone_by_new_blocks_too():
+    rig = Rig(slots=16, reoffer_pause=1.0)
+    request = rig.request()
+    rig.tier.refuses_all = True
+    rig.store(request, "h")
+    for number in range(4):
+        rig.store(request, f"n{number}")
+    assert sent(rig.tier) == [("h",)]
+    rig.tier.refuses_all = False
+    rig.step()
+    rig.now = 1.0
+    rig.step()
+    assert sent(rig.tier)[1][0] == "h", "what was refused first is offered first"

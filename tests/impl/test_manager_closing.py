@@ -179,6 +179,39 @@ def test_memory_that_a_gpu_operation_touches_goes_when_the_last_one_ends():
     assert len(rig.tier.stores) == jobs, "what is stored after the shutdown is copied nowhere"
 
 
+def test_an_interrupt_while_tiers_drain_leaves_none_of_them_running():
+    rig = Rig(tiers=2)
+
+    def interrupted(timeout: float) -> list[int]:
+        raise KeyboardInterrupt
+
+    rig.tier.drain = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        rig.manager.shutdown()
+    assert [tier.stopped for tier in rig.tiers] == [1, 1]
+
+
+def test_a_drain_that_took_long_dates_what_landed_when_it_landed():
+    rig = Rig(slots=4, lease=30.0, pending_deadline=None)
+    rig.tier.has("k")
+    request = rig.request()
+    rig.lookup(request, "k")
+    rig.step()
+    rig.lookup(rig.request(), "other")
+
+    def slow(timeout: float) -> list[int]:
+        rig.now += 29.0
+        rig.tier.done_all()
+        return []
+
+    rig.tier.drain = slow  # type: ignore[method-assign]
+    rig.manager.drain(60.0)
+    rig.step()
+    rig.now += 2.0
+    rig.step()
+    assert rig.probe.waiters("k") == {request.handle}, "it landed two seconds ago"
+
+
 def test_memory_stays_when_a_tier_did_not_stop_whatever_ends_later():
     rig = Rig(slots=8)
     request = rig.request()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Iterable
 
 import pytest
 
-from tierproof.impl.policies import AdaptiveReplacement
+from tierproof.impl.adaptive import AdaptiveReplacement
+from tierproof.impl.operations import LoadOperation, StoreOperation
 from tierproof.impl.requests import Request
 
 from .support import HIT, HIT_PENDING, Rig
@@ -130,6 +132,40 @@ def test_what_ended_requests_leave_in_the_order_does_not_grow():
     assert list(policy.runs()) == []
 
 
+def test_a_prefix_that_grows_is_touched_in_its_own_order():
+    rig = Rig(slots=3, tiers=0)
+    request = rig.request()
+    rig.store(request, "k0", "k1")
+    rig.manager.touch(["k0", "k1"], request)
+    rig.store(request, "k2")
+    rig.manager.touch(["k0", "k1", "k2"], request)
+    assert victims(rig, rig.request(), 3) == ["k2", "k1", "k0"]
+
+
+def test_reads_that_end_in_any_order_leave_the_prefix_as_it_is():
+    rig = Rig(slots=4, tiers=0)
+    request = rig.request()
+    for key in ("k3", "k1", "k0", "k2"):
+        rig.store(rig.request(), key)
+    reads = {key: rig.manager.prepare_load([key], request) for key in ("k0", "k1", "k2", "k3")}
+    for key in ("k1", "k3", "k0", "k2"):
+        rig.manager.complete_load(reads[key])
+    assert victims(rig, rig.request(), 4) == ["k3", "k2", "k1", "k0"]
+
+
+def test_a_reset_forgets_what_live_requests_had_used():
+    rig = Rig(slots=2, tiers=0)
+    request = rig.request()
+    rig.store(request, "k")
+    rig.manager.touch(["k"], request)
+    rig.manager.reset_cache()
+    rig.manager.on_reset_flushed()
+    rig.store(request, "k")
+    rig.store(rig.request(), "n")
+    rig.manager.touch(["k"], request)
+    assert victims(rig, request, 2) == ["n", "k"], "as in a new manager"
+
+
 def test_cascades_do_not_count_as_use():
     rig = Rig(slots=3, cascade_share=1.0)
     request = rig.request()
@@ -153,7 +189,7 @@ def test_the_order_is_exact_however_blocks_were_held_when_a_victim_was_sought(he
     for operation in operations:
         rig.manager.complete_load(operation)
     order = keys[:held] + keys[held + 1 :]
-    rig.manager.touch(["c"], request)
+    rig.manager.touch(["c"], rig.request())
     if held != 2:
         order.remove("c")
         order.append("c")
@@ -216,54 +252,95 @@ def test_the_order_is_that_of_a_list_kept_by_hand():
             rig.probe.check()
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_order_is_that_of_runs_kept_by_hand(seed):
+class ByHand:
+    """The order of eviction, kept as slowly and as plainly as can be."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[object, dict[object, int]]] = []
+        """Who uses which keys, the most recent user last; each key with its place."""
+        self.named: dict[object, dict[object, int]] = {}
+        self.counted: set[tuple[object, ...]] = set()
+
+    def name(self, owner: object, keys: Iterable[object]) -> None:
+        places = self.named.setdefault(owner, {})
+        for key in keys:
+            places.setdefault(key, len(places))
+
+    def use(self, owner: object, keys: Iterable[object]) -> None:
+        mine = next((run for run in self.runs if run[0] is owner), (owner, {}))
+        self.runs = [run for run in self.runs if run is not mine] + [mine]
+        for key in keys:
+            self.forget(key)
+            mine[1][key] = self.named[owner][key]
+
+    def forget(self, key: object) -> None:
+        for _, places in self.runs:
+            places.pop(key, None)
+
+    def order(self) -> list[object]:
+        return [
+            key for _, places in self.runs for key in sorted(places, key=lambda key: -places[key])
+        ]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_order_is_that_of_one_kept_by_hand_whatever_is_held_meanwhile(seed):
     draw = random.Random(seed)
-    rig = Rig(slots=64, tiers=0)
+    rig = Rig(slots=8, tiers=0)
+    hand = ByHand()
     requests = [rig.request(f"r{number}") for number in range(4)]
-    runs: list[tuple[object, list[object]]] = []  # oldest first, each from the tail to the head
-
-    def latest(owner: object) -> list[object]:
-        run = next((run for run in runs if run[0] is owner), (owner, []))
-        runs[:] = [one for one in runs if one is not run] + [run]
-        return run[1]
-
-    def forget(key: object) -> None:
-        for _, keys in runs:
-            if key in keys:
-                keys.remove(key)
-
-    read: set[tuple[int, object]] = set()
-    touched: set[tuple[int, object]] = set()
-    for number in range(60):
-        request = draw.choice(requests)
-        resident = [key for _, keys in runs for key in keys]
-        act = draw.random()
-        if act < 0.4 or not resident:
+    writes: list[tuple[Request, StoreOperation]] = []
+    reads: list[tuple[Request, object, LoadOperation]] = []
+    for number in range(150):
+        request, order, act = draw.choice(requests), hand.order(), draw.random()
+        if act < 0.35:
             new = [f"{number}.{i}" for i in range(draw.randint(1, 3))]
-            if len(resident) + len(new) > 64:
-                break
-            rig.store(request, *new)
-            run = latest(request)
-            for one in new:
-                run.insert(0, one)
-                read.add((request.handle, one))  # it knows where its own blocks stand
-        elif act < 0.7:
-            key = draw.choice(resident)
-            rig.load(request, key)
-            if (request.handle, key) not in read | touched:
-                read.add((request.handle, key))
-                forget(key)
-                latest(request).insert(0, key)
+            pinned = {key for _, key, _ in reads}
+            free, loose = rig.probe.free_slots(), [key for key in order if key not in pinned]
+            operation = rig.manager.prepare_store(new, request)
+            assert (operation is None) == (not free and not loose)
+            hand.name(request, new if operation else ())
+            if operation is not None:
+                missing = max(0, len(operation.keys) - free)
+                assert list(operation.evicted) == loose[:missing]
+                for key in operation.evicted:
+                    hand.forget(key)
+                writes.append((request, operation))
+        elif act < 0.6 and writes:
+            owner, operation = writes.pop(draw.randrange(len(writes)))
+            rig.manager.complete_store(operation)
+            hand.use(owner, operation.keys)
+            hand.counted.update((owner, key) for key in operation.keys)
+        elif act < 0.75 and order:
+            key = draw.choice(order)
+            reads.append((request, key, rig.manager.prepare_load([key], request)))
+            hand.name(request, [key])
+        elif act < 0.9 and reads:
+            owner, key, load = reads.pop(draw.randrange(len(reads)))
+            rig.manager.complete_load(load)
+            if (owner, key) not in hand.counted:
+                hand.counted.add((owner, key))
+                hand.use(owner, [key])
+        elif act < 0.95:
+            keys = draw.sample(order, min(len(order), 3))
+            touched = [key for key in keys if (request, key, "touched") not in hand.counted]
+            rig.manager.touch(keys, request)
+            hand.name(request, keys)
+            if touched:
+                hand.use(request, touched)
+            hand.counted.update((request, key) for key in keys)
+            hand.counted.update((request, key, "touched") for key in keys)
         else:
-            key = draw.choice(resident)
-            rig.manager.touch([key], request)
-            if (request.handle, key) not in touched:
-                touched.add((request.handle, key))
-                forget(key)
-                latest(request).append(key)
-        order = [key for _, keys in runs for key in keys]
-        assert [block.key for block in rig.manager._primary.policy.order()] == order
+            rig.manager.on_request_finished(request)
+            used = [key for key in hand.named.get(request, {}) if key in order]
+            if used:
+                hand.use(request, used)
+            hand.counted.update((request, key) for key in used)
+            requests[requests.index(request)] = rig.request(f"n{number}")
+            rig.step()
+        held = {key for _, key, _ in reads}
+        kept = [block.key for block in rig.manager._primary.policy.order()]
+        assert [k for k in kept if k not in held] == [k for k in hand.order() if k not in held]
         rig.probe.check()
 
 

@@ -280,23 +280,6 @@ def test_an_error_changes_nothing():
     rig.probe.check()
 
 
-def test_refusals_that_cannot_be_keys_fail_the_job_and_leak_nothing():
-    class Nonsense(ScriptedTier):
-        def submit_store(self, job):
-            return ([1],)
-
-    rig = Rig(slots=12, tiers=[Nonsense()], reoffers=1)
-    request = rig.request()
-    rig.store(request, "k")
-    rig.probe.check()
-    rig.step()
-    rig.step()
-    assert rig.probe.pins("k") == 0, "no pin is left behind"
-    rig.manager.on_request_finished(request)
-    rig.step()
-    assert not rig.manager.has_pending_work()
-
-
 def test_verified_keys_that_are_nonsense_do_not_cost_the_reports_beside_them():
     class Nonsense(ScriptedTier):
         def poll(self):

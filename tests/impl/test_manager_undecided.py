@@ -59,6 +59,20 @@ def test_tiers_that_waver_in_turn_have_their_time_once_and_no_more():
     rig.probe.check()
 
 
+def test_the_bound_holds_for_deadlines_that_no_binary_fraction_is():
+    rig = Rig(tiers=2, probe_deadline=0.3)
+    request = rig.request()
+    answers = []
+    for step in range(200):
+        rig.now = step * 0.1 + step % 7 * 0.013
+        rig.tiers[0].claims["k"] = rig.tiers[1].claims["k"] = Claim.ABSENT
+        rig.tiers[step % 2].claims["k"] = Claim.UNDECIDED
+        answers += rig.lookup(request, "k")
+        rig.step()
+    assert answers.count(RETRY) <= 12
+    assert answers[-100:] == [MISS] * 100
+
+
 def test_time_in_which_a_tier_was_not_undecided_is_not_counted():
     rig = Rig(probe_deadline=5.0)
     request = rig.request()

@@ -48,7 +48,6 @@ PINNED: dict[str, tuple[int, int]] = {
     "victims": (70, 606),
     "first to go": (6, 26),
     "hits": (187, 1267),
-    "shared hits": (88, 512),
     "claims": (92, 392),
     "after the end": (22, 114),
     "batches of stores": (17, 129),
@@ -56,11 +55,12 @@ PINNED: dict[str, tuple[int, int]] = {
     "hung tier": (148, 630),
     "ends of copies": (261, 1340),
     "ends and resets": (85, 290),
+    "shared hits": (88, 512),
     "hold of a reset": (11, 37),
     "clearing twice": (67, 315),
     "copies across a reset": (47, 124),
-    "operations across a reset": (12, 38),
-    "parked copies": (38, 99),
+    "operations across a reset": (14, 42),
+    "parked copies": (46, 115),
 }
 
 

@@ -1,0 +1,138 @@
+"""Tiers that call the manager from within, when they are polled, asked, told or given work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tierproof.impl.tiers.base import Claim, JobReport, Key, LoadJob, Poll, RequestInfo
+
+from .support import HIT, HIT_PENDING, Rig, ScriptedTier
+
+
+class Asking(ScriptedTier):
+    """Does something, once, when one of its methods is called."""
+
+    def __init__(self, name: str = "peer") -> None:
+        super().__init__(name)
+        self.acts: dict[str, Callable[[], object]] = {}
+
+    def _act(self, hook: str) -> None:
+        act = self.acts.pop(hook, None)
+        if act is not None:
+            act()
+
+    def poll(self) -> Poll:
+        self._act("poll")
+        return super().poll()
+
+    def lookup(self, key: Key, request: RequestInfo) -> Claim:
+        self._act("lookup")
+        return super().lookup(key, request)
+
+    def submit_load(self, job: LoadJob) -> None:
+        super().submit_load(job)
+        self._act("submit_load")
+
+    def on_request_finished(self, request: RequestInfo) -> None:
+        super().on_request_finished(request)
+        self._act("on_request_finished")
+
+
+@pytest.mark.parametrize("hook", ["poll", "lookup"])
+def test_a_key_that_a_peer_asks_for_meanwhile_is_reserved_once(hook):
+    peer, disk = Asking(), ScriptedTier("disk")
+    rig = Rig(slots=4, tiers=[peer, disk])
+    external = rig.manager.external("peer")
+    peers = external.on_new_request("peer")
+    disk.has("k", "x", "y")
+    request, other = rig.request(), rig.request("other")
+    assert rig.lookup(other, "x", "y") == [HIT_PENDING, HIT_PENDING]
+    rig.step()
+    disk.fail(disk.loads[0])
+    if hook == "poll":
+        rig.lookup(request, "n")  # the step has begun; no permit is free but by what is reported
+        disk.claims["x"] = disk.claims["y"] = Claim.ABSENT
+    answers: list[object] = []
+    peer.acts[hook] = lambda: answers.append(external.lookup("k", peers))
+    assert rig.lookup(request, "k") == [HIT_PENDING]
+    rig.probe.check()
+    assert rig.probe.waiters("k") >= {request.handle}
+    rig.step()
+    assert [job.keys for job in disk.loads[1:]] == [("k",)]
+    disk.done_all()
+    rig.notice()
+    assert rig.lookup(request, "k") == [HIT]
+    rig.probe.check()
+
+
+def test_a_peers_hit_in_the_middle_of_a_store_ends_with_it():
+    peer = Asking()
+    rig = Rig(slots=2, tiers=[peer])
+    peers = rig.manager.external("peer").on_new_request("peer")
+    rig.store(rig.request(), "a")
+    rig.store(rig.request(), "b")
+    rig.settle()
+    request = rig.request()
+    rig.lookup(request, "n")
+    peer.acts["poll"] = lambda: rig.manager.external("peer").lookup("a", peers)
+    operation = rig.manager.prepare_store(["c", "d"], request)
+    assert operation is not None
+    assert operation.evicted == ("a", "b")
+    rig.probe.check()
+
+
+def test_what_a_tier_asks_for_when_it_is_given_a_job_belongs_to_the_next_step():
+    peer, disk = Asking(), ScriptedTier("disk")
+    rig = Rig(slots=8, tiers=[peer, disk])
+    one, two = rig.request("one"), rig.request("two")
+    peer.has("a")
+    disk.has("b", "d")
+    assert rig.lookup(one, "a") == [HIT_PENDING]
+    assert rig.lookup(two, "b") == [HIT_PENDING]
+    peer.acts["submit_load"] = lambda: rig.manager.lookup("d", two)
+    rig.step()
+    assert [job.keys for job in disk.loads] == [("b",)]
+    assert rig.probe.phase("d") == "QUEUED"
+    rig.step()
+    assert [job.keys for job in disk.loads] == [("b",), ("d",)]
+    rig.probe.check()
+
+
+def test_a_reset_from_within_a_submit_knows_of_every_job_of_the_step():
+    peer, disk = Asking(), ScriptedTier("disk")
+    rig = Rig(slots=8, tiers=[peer, disk])
+    peer.has("a")
+    disk.has("b")
+    rig.lookup(rig.request(), "a", "b")
+    peer.acts["submit_load"] = rig.manager.reset_cache
+    rig.step()
+    rig.tiers[0].done_all()
+    rig.tiers[1].done_all()
+    rig.notice()
+    assert rig.probe.resident_keys() == set()
+    assert rig.probe.free_slots() == 8
+    rig.probe.check()
+
+
+def test_a_tier_that_ends_a_step_when_it_is_told_of_an_end_hears_each_end_once():
+    peer = Asking()
+    rig = Rig(tiers=[peer])
+    for name in ("one", "two", "three"):
+        rig.manager.on_request_finished(rig.request(name))
+    peer.acts["on_request_finished"] = rig.manager.on_schedule_end
+    rig.step()
+    assert sorted(info.request_id for info in peer.ended) == ["one", "three", "two"]
+
+
+def test_a_failure_is_newer_than_what_the_same_poll_says_was_verified():
+    rig = Rig()
+    rig.tier.has("k")
+    request = rig.request()
+    rig.lookup(request, "k")
+    rig.step()
+    rig.tier.verify("k")
+    rig.tier.report(JobReport(rig.tier.loads[0].job_id, frozenset()))
+    rig.notice()
+    assert rig.probe.retracted() == {("tier0", "k")}
