@@ -33,7 +33,7 @@ test: $(VENV)/.stamp-all
 
 # The core: the modules that decide answers, phases, slots and pins (ARCHITECTURE.md names them).
 CORE := manager lookups claims primary blocks requests stores transfers cascades secondary jobs \
-	step external plans undecided arguments closing
+	step external plans undecided arguments closing usage
 empty :=
 comma := ,
 space := $(empty) $(empty)

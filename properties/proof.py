@@ -75,14 +75,14 @@ def prove(
     check_locality(rules, events)
     chosen = None if only is None else frozenset(only)
     timeless = _prove_rules(rules, events, chosen, how, seed, rlimit, workers)
-    return timeless if only is not None else [*timeless, *about_time()]
+    return timeless if only is not None else [*timeless, *about_time(seed)]
 
 
-def about_time() -> list[Verdict]:
+def about_time(seed: int = 0) -> list[Verdict]:
     """What is proved of deadlines, which the table does not speak of."""
     return [
         Verdict(P1, name, "any probe", word, ("arithmetic of probes",))
-        for name, word in waiting_proof.prove().items()
+        for name, word in waiting_proof.prove(seed).items()
     ]
 
 

@@ -18,8 +18,10 @@ import z3
 from ..model.events import EVENTS, Event
 from ..model.rules import RULES, Rule
 from .logic import Not
+from .progress import P1
 from .prover import Prover
 from .questions import CAN_HAPPEN, Scene, scenes
+from .waiting_proof import theorems
 
 CVC5_RLIMIT = 2_000_000
 """Resource steps of cvc5 for one question."""
@@ -49,7 +51,24 @@ def export(
         path = folder / f"{re.sub('[^a-z0-9_]', '-', scene.rule)}.smt2"
         path.write_text(script(prover, scene))
         out.append(path)
+    if only is None:
+        out.append(folder / "any-probe.smt2")
+        out[-1].write_text(about_time())
     return out
+
+
+def about_time() -> str:
+    """The theorems about deadlines as an SMT-LIB script."""
+    declared: dict[str, None] = {}
+    asked = []
+    for name, (assumed, follows) in theorems().items():
+        solver = z3.Solver()
+        solver.add(*assumed, z3.Not(follows))
+        header, asserted = _parts(solver.sexpr())
+        declared.update(dict.fromkeys(header))
+        asked += ["(push 1)", f"; {P1}: {name}", *asserted, "(check-sat)", "(pop 1)"]
+    lines = ["(set-logic ALL)", "(set-option :incremental true)", *declared, *asked]
+    return "\n".join(lines) + "\n"
 
 
 def script(prover: Prover, scene: Scene) -> str:

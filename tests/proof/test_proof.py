@@ -29,7 +29,7 @@ PINNED = {
     "L3-until-read": 252,
     "L4-submitted-once": 520,
     "L6-hit-holds": 148,
-    "P1-progress": 325,
+    "P1-progress": 321,
     "P2-room-for-stores": 833,
     "Q1-finish": 402,
     "R1-reset": 231,

@@ -10,6 +10,7 @@ from tierproof.properties.projection import Machine
 from tierproof.properties.questions import CAN_HAPPEN, scenes
 from tierproof.properties.second_opinion import CONTRACTS, _inductive, ask_spacer
 from tierproof.properties.smtlib import export, reprove
+from tierproof.properties.waiting_proof import theorems
 
 from .support import rule, table_with, without
 
@@ -48,9 +49,10 @@ def test_what_spacer_invents_is_not_believed_unchecked():
 def test_every_scene_is_exported_and_every_question_in_it(tmp_path):
     paths = export(tmp_path / "new" / "folder")
     mine = scenes(RULES, EVENTS)
-    assert len(set(paths)) == len(mine)
+    assert len(set(paths)) == len(mine) + 1, "and what is proved of deadlines"
     asked = sum(path.read_text().count("(check-sat)") for path in paths)
-    assert asked == sum(q.name != CAN_HAPPEN for scene in mine for q in scene.questions)
+    of_rules = sum(q.name != CAN_HAPPEN for scene in mine for q in scene.questions)
+    assert asked == of_rules + len(theorems())
 
 
 def test_cvc5_proves_what_is_exported(tmp_path):
