@@ -19,6 +19,8 @@ from ..impl.tiers.slab_file import file_length
 SHARE = 0.999
 """The percentile that is compared."""
 _KEYS = 256
+SLAB_BLOCKS = _KEYS + 8
+"""Slots of the tier beside the calls, all taken from the disk at once."""
 _STEP = 16
 
 
@@ -60,7 +62,7 @@ def rounds_beside(
 
 def calls_beside_tiers(folder: Path, *, block_bytes: int, total: int) -> list[float]:
     """Seconds of every call while at least `total` bytes go through a slab tier."""
-    tier = SlabTier(folder, capacity_bytes=file_length(_KEYS + 8, block_bytes))
+    tier = SlabTier(folder, capacity_bytes=file_length(SLAB_BLOCKS, block_bytes))
     manager = TieredOffloadingManager(slots=64, block_bytes=block_bytes, tiers=[tier])
     try:
 

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from pathlib import Path
 from statistics import median
 
-from .bench_calls import rounds_beside
+from .bench_calls import SLAB_BLOCKS, rounds_beside
 from .bench_tiers import MIB, file_tiers, remote_tiers
+from .managers import UsageError
 from .report import Measure, Report
 from .terminal import Terminal
 
 SIZES = (MIB, 4 * MIB, 16 * MIB)
+SIDES = 4
+"""The limit, both layouts and the stock tier each keep their blocks on the disk."""
 CALLS_GOAL = 3.0
 """How much longer the slowest call in a thousand may take while tiers move as many bytes."""
+
+
+def check_folder(folder: Path, needed: int) -> None:
+    """Whether a folder can be written and its disk has room for `needed` bytes.
+
+    Raises:
+        UsageError: no; it says what to do.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="tierproof-", dir=folder):
+            free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise UsageError(
+            f"cannot write into --folder {folder} ({error.strerror}); name an existing folder on "
+            "the disk to be measured, one that you may write"
+        ) from error
+    if free < needed:
+        raise UsageError(
+            f"the disk of --folder {folder} has {free >> 20:,} MiB left, and measuring takes "
+            f"{needed >> 20:,}; free some, name a folder on another disk, or lower --mib"
+        )
 
 
 def bench_tiers(
@@ -21,7 +47,12 @@ def bench_tiers(
     """Measure the tiers; goals that are missed are told and change no exit code.
 
     `total` bytes go through each tier in each round, `moved` beside the manager's calls.
+
+    Raises:
+        UsageError: the folder cannot be used, or has no room.
     """
+    beside = SLAB_BLOCKS * 4 * MIB
+    check_folder(folder, max(SIDES * (total + 8 * max(SIZES)), beside))
     report = Report("bench tiers")
     with terminal.progress("file tiers") as step:
         file_tiers(report, folder, sizes=SIZES, total=total, rounds=rounds, progress=step)

@@ -121,6 +121,27 @@ def test_the_command_tells_ratios_with_their_goals_and_ends_with_0(
     assert list(disk.iterdir()) == []
 
 
+@pytest.mark.parametrize("folder", ["nothing here", "a file", "/proc"])
+def test_a_folder_that_cannot_be_written_is_a_mistake_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], folder: str
+) -> None:
+    (tmp_path / "a file").write_text("")
+    assert main(["bench", "tiers", "--folder", str(tmp_path / folder), "--rounds", "1"]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "cannot write into --folder" in told
+    assert "Traceback" not in told
+
+
+def test_a_disk_without_room_is_told_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "tiers", "--folder", str(tmp_path), "--mib", str(1 << 30)]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "MiB left, and measuring takes 4,29" in told
+    assert "lower --mib" in told
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- doctor ---
 
 
