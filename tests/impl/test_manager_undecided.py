@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tierproof import MissReason
+from tierproof.impl.requests import Request
 from tierproof.impl.tiers.base import Claim
 
 from .support import HIT_PENDING, MISS, RETRY, Rig
@@ -217,3 +220,39 @@ def test_a_wait_on_a_block_that_another_request_promotes_settles_the_probe():
     assert rig.lookup(one, "k") == [HIT_PENDING]
     assert not one.probes
     rig.probe.check()
+
+
+def ask(rig: Rig, request: Request, how: str) -> bool | None:
+    """Is the block there, as a lookup, a question of existence or an explanation says?"""
+    if how == "exists":
+        return rig.manager.exists(["k"], request)[0]
+    if how == "explain":
+        answer = rig.manager.explain("k", request).answer
+    else:
+        answer = rig.manager.lookup("k", request)
+    return {RETRY: None, MISS: False}.get(answer, True)
+
+
+@pytest.mark.parametrize("how", ["lookup", "exists", "explain"])
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_a_tier_that_has_timed_out_keeps_no_other_from_being_asked(how, late):
+    rig = Rig(tiers=3, probe_deadline=5.0)
+    request = rig.request()
+    rig.tiers[late].claims["k"] = Claim.UNDECIDED
+    assert ask(rig, request, "lookup" if how == "explain" else how) is None
+    rig.step()
+    rig.now += 5.0
+    assert ask(rig, request, "lookup" if how == "explain" else how) is False
+    rig.step()
+    for tier in rig.tiers:
+        tier.claims["k"] = Claim.ABSENT
+        tier.asked.clear()
+    for number, tier in enumerate(rig.tiers):
+        if number != late:
+            tier.claims["k"] = Claim.PRESENT
+            assert ask(rig, request, how) is True, f"tier {number} beside tier {late}"
+            tier.claims["k"] = Claim.ABSENT
+            if how == "lookup":
+                rig.manager.withdraw(["k"], request)
+            assert tier.asked.count("k") == 1
+        assert "k" not in rig.tiers[late].asked
