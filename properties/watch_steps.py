@@ -22,6 +22,9 @@ def step_ended(
     """Judge what has to have happened by now, and go on to the next step."""
     facts = watch.facts
     for request in op.scheduled:
+        # it runs without what was undecided: if it asks again, that is a new question
+        for at in [at for at in facts.undecided if at[1] == request]:
+            del facts.undecided[at]
         facts.let_go(request)
     facts.next_step()
     if not facts.doubt:
@@ -98,7 +101,9 @@ def _pending(watch: Watch) -> Iterator[Broken]:
     if idle and says and not facts.doubt:
         yield "W1-pending-work", "has_pending_work() is True, and nothing is left to happen"
     quiet = watch.quiet_steps()
-    if says and quiet >= PATIENCE and _nothing_runs(watch):
+    # what failed may rest for a while before it is offered again, and no time has passed for it
+    resting = due and not watch.driver.time
+    if says and quiet >= PATIENCE and not resting and _nothing_runs(watch):
         yield (
             "W1-pending-work",
             f"has_pending_work() is True after {quiet} steps in which no tier had a job and "
