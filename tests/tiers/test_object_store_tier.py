@@ -239,7 +239,7 @@ def test_a_salt_or_prefix_cannot_leave_the_prefix() -> None:
 
 def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(ConfigError, match=r"pip install 'tierproof\[s3\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[s3\]'"):
         ObjectStoreTier("bucket")
 
 
