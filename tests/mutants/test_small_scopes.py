@@ -23,14 +23,15 @@ def quiet():
 
 def test_as_many_histories_of_four_operations_as_ever_and_none_of_them_is_wrong():
     result = exhaustive(shipped, depth=4)
-    assert (result.histories, result.scopes) == (4_993, {1: 150, 2: 252})
+    assert (result.histories, result.scopes) == (5_051, {1: 153, 2: 255})
     assert not result.divergences
 
 
 @pytest.mark.nightly
 def test_as_many_histories_of_six_operations_as_ever_and_none_of_them_is_wrong():
     result = exhaustive(shipped, depth=6)
-    assert (result.histories, result.scopes) == (209_929, {1: 3_238, 2: 11_257})
+    assert result.scopes == {1: 3_521, 2: 11_949}
+    assert result.histories > 211_524, "as many as before the last states were added"
     assert not result.divergences
     lacking = {c for c in SITUATIONS if not_reached(c, result.reached)}
     assert lacking == set(NOT_DRIVEN), "what small scopes speak of, they must come to"
