@@ -75,7 +75,33 @@ def _room(c: Known) -> Term:
     return z3.Implies(z3.And(slots >= 2, permits >= 1), z3.And(capped >= 1, capped <= slots - 1))
 
 
-S1, P2 = "S1-slot-exclusive", "P2-room-for-stores"
+# What W1 says is pending can go on: nothing of it is stuck for ever, so that "true" is not for ever.
+
+
+def _promise_goes_on(c: Known, k: Term, r: Term) -> Term:
+    s = c.s
+    where = s.phase(k, "QUEUED", "LOADING", "STORING", "RESIDENT")
+    return Implies(s.waits(k, r), And(s.life(r, "LIVE"), where))
+
+
+def _queued_goes_on(c: Known, k: Term) -> Term:
+    s = c.s
+    return Implies(
+        s.phase(k, "QUEUED"), And(s.waits(k, s.asked_by(k)), s.life(s.asked_by(k), "LIVE"))
+    )
+
+
+def _due_goes_on(c: Known, k: Term, t: Term) -> Term:
+    return Implies(c.s.cascade(k, t, "DUE"), c.s.phase(k, "RESIDENT"))
+
+
+def _parked_goes_on(c: Known, k: Term, r: Term) -> Term:
+    s = c.s
+    writes = And(s.phase(k, "STORING"), fresh(s, s.writer(k), "STORE"), s.of(s.writer(k)) == k)
+    return Implies(s.parked(k, r), writes)
+
+
+S1, P2, W1 = "S1-slot-exclusive", "P2-room-for-stores", "W1-pending-work"
 CONSEQUENCES = (
     Invariant(S1, "no slot belongs to two keys", ("key", "key"), _two_keys),
     Invariant(
@@ -99,5 +125,16 @@ CONSEQUENCES = (
         "nothing is left of a request whose end was told",
         ("request", "key"),
         _gone,
+    ),
+    Invariant(
+        W1,
+        "a promise that is pending is a live request's, of a block on its way or there",
+        ("key", "request"),
+        _promise_goes_on,
+    ),
+    Invariant(W1, "a queued promotion is waited on by whose it is", ("key",), _queued_goes_on),
+    Invariant(W1, "a due cascade is of a resident block", ("key", "tier"), _due_goes_on),
+    Invariant(
+        W1, "a parked offer waits for a write that runs", ("key", "request"), _parked_goes_on
     ),
 )
