@@ -75,7 +75,7 @@ def _room(c: Known) -> Term:
     return z3.Implies(z3.And(slots >= 2, permits >= 1), z3.And(capped >= 1, capped <= slots - 1))
 
 
-# What W1 says is pending can go on: nothing of it is stuck for ever, so that "true" is not for ever.
+# What W1 says is pending can go on, so that "true" does not last for ever.
 
 
 def _promise_goes_on(c: Known, k: Term, r: Term) -> Term:
