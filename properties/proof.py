@@ -25,7 +25,6 @@ from . import waiting_proof
 from .invariants import Invariant
 from .logic import TRUE, And
 from .processes import deaf_workers
-from .progress import P1
 from .prover import RLIMIT, TINY, Decision, Prover, describe
 from .questions import CAN_HAPPEN, Question, Scene, scenes
 from .symbolic import Transition, check_locality
@@ -81,7 +80,7 @@ def prove(
 def about_time(seed: int = 0) -> list[Verdict]:
     """What is proved of deadlines, which the table does not speak of."""
     return [
-        Verdict(P1, name, "any probe", word, ("arithmetic of probes",))
+        Verdict(waiting_proof.P1, name, "any probe", word, ("arithmetic of probes",))
         for name, word in waiting_proof.prove(seed).items()
     ]
 

@@ -18,10 +18,9 @@ import z3
 from ..model.events import EVENTS, Event
 from ..model.rules import RULES, Rule
 from .logic import Not
-from .progress import P1
 from .prover import Prover
 from .questions import CAN_HAPPEN, Scene, scenes
-from .waiting_proof import theorems
+from .waiting_proof import P1, theorems
 
 CVC5_RLIMIT = 2_000_000
 """Resource steps of cvc5 for one question."""

@@ -15,6 +15,7 @@ ENGINE_ONLY = frozenset(
         "vllm._custom_ops",
         "vllm.config",
         "vllm.logger",
+        "vllm.model_executor",
         "vllm.platforms",
         "vllm.triton_utils",
         "vllm.distributed.device_communicators.cuda_wrapper",

@@ -18,6 +18,7 @@ import z3
 
 from .logic import Term
 
+P1 = "P1-progress"
 RLIMIT = 5_000_000
 
 

@@ -69,10 +69,14 @@ class OurInstantTier:
 
     def poll(self) -> Poll:
         """What has ended."""
-        if not self._reports:
-            return NOTHING
-        poll = Poll(self._reports, self._verified)
-        self._reports, self._verified = [], []
+        if self._reports:
+            poll = Poll(self._reports, ())
+            self._reports = []
+        elif self._verified:  # in a poll after the failure: in the same one the failure counts
+            poll = Poll((), self._verified)
+            self._verified = []
+        else:
+            poll = NOTHING
         return poll
 
     def on_new_request(self, request: RequestInfo) -> StorePolicy:

@@ -115,6 +115,7 @@ class Side(ABC):
         for _ in range(PATIENCE):
             self.steps(1)
             if not self.report(ok) and not self.pending():
+                self.steps(1)  # in which tiers say that what failed is verified anew
                 return
         raise WrongAnswerError(f"work is pending {PATIENCE} steps after all requests have ended")
 

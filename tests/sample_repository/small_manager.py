@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from tierproof import Arena
-from tierproof.impl.tiers.base import Claim, LoadJob, RequestInfo, Tier
+from tierproof.impl.tiers.base import Claim, LoadJob, RequestInfo, StorePolicy, Tier
 
 LEASE = OVERDUE_AFTER = 30.0
 UNDECIDED_FOR = 5.0
@@ -37,6 +37,8 @@ class Request:
     info: RequestInfo
     tiers: list[Tier]
     live: bool = True
+    whole: bool = False
+    """Whether some tier wants all of its blocks."""
 
 
 @dataclass(eq=False)
@@ -62,6 +64,8 @@ class Block:
     permit: bool = False
     pins: int = 0
     hits: set[Request] = field(default_factory=set)
+    parked: set[Request] = field(default_factory=set)
+    """Who offered it while it was written, for a tier that wants whole requests."""
 
 
 Probe = tuple[Request, Key, Tier]
@@ -117,8 +121,8 @@ class SmallManager:
         self._handles += 1
         allowed = [t for t in self._tiers if tier_filter is None or t.name in tier_filter]
         request = Request(RequestInfo(request_id, self._handles), allowed)
-        for tier in self._tiers:
-            tier.on_new_request(request.info)
+        policies = [tier.on_new_request(request.info) for tier in self._tiers]
+        request.whole = StorePolicy.WHOLE_REQUEST in policies
         return request
 
     def on_request_finished(self, request: Request) -> None:
@@ -243,6 +247,10 @@ class SmallManager:
         for key in accepted:
             block = self._take_slot(key, "STORING", spared=keys)
             block.since, block.owner = self._now, request
+        if request.whole:
+            for key in keys:
+                if key in self._blocks and key not in accepted:
+                    self._blocks[key].parked.add(request)
         return self._operation(accepted, request, reads=False)
 
     def complete_store(self, operation: Operation, ok: bool = True) -> None:
@@ -271,7 +279,8 @@ class SmallManager:
                     self._let_go(key, request)
         for block in self._blocks.values():
             block.hits.clear()
-        storing = {b.owner for b in self._blocks.values() if b.phase == "STORING"}
+        writing = [b for b in self._blocks.values() if b.phase == "STORING"]
+        storing = {b.owner for b in writing}.union(*(b.parked for b in writing))
         for request in [r for r in self._ending if r not in storing]:
             self._ending.remove(request)
             for tier in self._tiers:
