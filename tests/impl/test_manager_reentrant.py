@@ -136,3 +136,22 @@ def test_a_failure_is_newer_than_what_the_same_poll_says_was_verified():
     rig.tier.report(JobReport(rig.tier.loads[0].job_id, frozenset()))
     rig.notice()
     assert rig.probe.retracted() == {("tier0", "k")}
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_block_that_comes_while_tiers_are_polled_is_seen(ends):
+    peer = Asking()
+    rig = Rig(slots=2, tiers=[peer])
+    request, other = rig.request(), rig.request("other")
+    rig.store(request, "x", "y")
+    rig.settle()
+    rig.lookup(other, "n")
+
+    def store() -> None:
+        operation = rig.begin_store(other, "k")
+        if ends:
+            rig.manager.complete_store(operation)
+
+    peer.acts["poll"] = store
+    assert rig.lookup(request, "k") == [HIT if ends else HIT_PENDING]
+    rig.probe.check()
