@@ -59,25 +59,22 @@ class Claims:
             return MissReason.PROBE_TIMEOUT
         return MissReason.FAILED if retracted else NOT_THERE
 
-    def locate(
-        self, keys: Sequence[Key], request: Request
-    ) -> dict[Key, Secondary | MissReason | None]:
-        """As `ask` for each key, each tier asked once for all that are still open."""
-        undecided, raised, timed_out = set[Key](), set[Key](), set[Key]()
-        found: dict[Key, Secondary | MissReason | None] = {}
-        retracted = set[Key]()
+    def locate(self, keys: Sequence[Key], request: Request) -> dict[Key, Secondary | None]:
+        """Where each key is, each tier asked once for all that are still open.
+
+        A key that nobody has is left out; one that a tier has not decided about is with None.
+        """
+        found: dict[Key, Secondary | None] = {}
+        undecided = set[Key]()
         for secondary in request.secondaries:
             asked = []
             for key in keys:
                 if key in found:
                     continue
                 if key in secondary.retracted:
-                    retracted.add(key)
                     if request.probes:
                         self._undecided.decided(request, key, secondary)
-                elif request.timed_out.get(key, 0) & secondary.bit:
-                    timed_out.add(key)
-                else:
+                elif not request.timed_out.get(key, 0) & secondary.bit:
                     asked.append(key)
             if not asked:
                 continue
@@ -85,28 +82,15 @@ class Claims:
                 if self.observer is not None:
                     self.observer(secondary, key, request, claim)
                 if claim is UNDECIDED:
-                    late = self._undecided.times_out(request, key, secondary)
-                    (timed_out if late else undecided).add(key)
+                    if not self._undecided.times_out(request, key, secondary):
+                        undecided.add(key)
                     continue
                 if request.probes:
                     self._undecided.decided(request, key, secondary)
                 if claim is PRESENT:
                     found[key] = secondary
-                elif claim is None:
-                    raised.add(key)
-        for key in keys:
-            if key not in found:
-                found[key] = (
-                    None
-                    if key in undecided
-                    else MissReason.TIER_ERROR
-                    if key in raised
-                    else MissReason.PROBE_TIMEOUT
-                    if key in timed_out
-                    else MissReason.FAILED
-                    if key in retracted
-                    else NOT_THERE
-                )
+        for key in undecided.difference(found):
+            found[key] = None
         return found
 
     def explain(

@@ -11,7 +11,6 @@ from .lookups import Lookups
 from .operations import LoadPlan, PlanVerdict
 from .primary import PrimaryTier
 from .requests import Request, Requests
-from .secondary import Secondary
 from .step import Step
 from .tiers.base import Key
 from .transfers import Transfers
@@ -64,11 +63,13 @@ class Plans:
             block = blocks.get(key)
             if block is not None:
                 there: bool | None = not STORING < block.phase < RESIDENT
+            elif key not in where:
+                there = False
+            elif (place := where[key]) is None:
+                there = None
             else:
-                place = where.get(key, MISS)
-                there = None if place is None else isinstance(place, Secondary)
-                if isinstance(place, Secondary):
-                    found[key] = place
+                there = True
+                found[key] = place
             if there and request.probes:
                 self._undecided.settle(request, key)
             answers.append(there)
