@@ -22,7 +22,7 @@ class Menu:
     keys: tuple[str, ...] | None = None
     """Keys that are operated on; None: all of the setting."""
     batches: bool = False
-    """Offer calls with two keys as well."""
+    """Offer calls with two keys as well, and with all of them."""
     lookup_many: bool = False
     plans: bool = False
     """Offer questions of existence, and load plans."""
@@ -61,6 +61,8 @@ def _moves(state: State, menu: Menu) -> Iterator[Operation]:
     groups: list[tuple[str, ...]] = [(k,) for k in keys]
     if menu.batches:
         groups += list(combinations(keys, 2))
+        if len(keys) > 2:
+            groups.append(tuple(keys))
     for request in live:
         external = state.requests[request].external_of is not None
         for key in keys:

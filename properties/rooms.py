@@ -20,6 +20,7 @@ PLANNING = frozenset(
 ) | {"withdraw"}
 
 __all__ = ["ROOMS", "Room"]
+FOUR = ("k0", "k1", "k2", "k3")
 
 ROOMS = (
     Room(
@@ -52,6 +53,27 @@ ROOMS = (
         "two promotions in one job, landing together, in part or not at all",
         Setting(slots=4, keys=("k0", "k1"), tiers=(T("t0", has=("k0", "k1")),)),
         _menu(lookup_many=True, batches=True, moods=("raise on submit", "raise on poll")),
+    ),
+    Room(
+        "jobs of four",
+        "promotions of four blocks in one job, and reads of all of them",
+        Setting(slots=8, keys=FOUR, tiers=(T("t0", has=FOUR),)),
+        _menu(
+            lookup_many=True,
+            batches=True,
+            loads=True,
+            only=frozenset(
+                {"lookup_many", "on_schedule_end", "job_ends", "prepare_load", "complete_load"}
+            ),
+        ),
+        focus="k2",
+    ),
+    Room(
+        "copies of four",
+        "a store of four blocks, and their copies in one job",
+        Setting(slots=16, keys=FOUR, tiers=(T("t0"),)),
+        _menu(stores=True, batches=True, only=COPYING),
+        focus="k2",
     ),
     Room(
         "promises",

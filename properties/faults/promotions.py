@@ -213,3 +213,31 @@ class ReadyButCounted(Transfers):
         kept = [b for b in load.blocks.values() if b.waits is None and b.permit and not load.stale]
         super()._end_load(load, report)
         self._primary.permits_used += len(kept)
+
+
+@fault("S1-slot-exclusive", SUBMITS, "jobs of four", case="B33")
+class RowsOfALongLoadSwapped(Secondary):
+    """In a job of more than two blocks the first one's bytes go to the last one's row."""
+
+    __slots__ = ()
+
+    def submit_load(self, job: LoadJob) -> bool:
+        """As usual, up to two blocks."""
+        return super().submit_load(job if len(job.keys) <= 2 else _rows_exchanged(job))
+
+
+@fault("L4-submitted-once", SUBMITS, "jobs of four", case="B33")
+class LongLoadCutShort(Secondary):
+    """Of a job of more than two blocks only the first two are submitted."""
+
+    __slots__ = ()
+
+    def submit_load(self, job: LoadJob) -> bool:
+        """As usual, up to two blocks."""
+        return super().submit_load(LoadJob(job.job_id, job.keys[:2], job.slots[:2], job.request))
+
+
+def _rows_exchanged(job: LoadJob) -> LoadJob:
+    """The job with the first and the last row exchanged."""
+    first, *between, last = job.slots
+    return LoadJob(job.job_id, job.keys, (last, *between, first), job.request)
