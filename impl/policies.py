@@ -67,17 +67,23 @@ class _Boundary(Place):
 
 
 class _Run(_Boundary):
-    """What one request uses: the blocks from here to another boundary, the tail first."""
+    """What one request uses: the blocks from here to another boundary, the tail first.
+
+    A new one stands behind all others; of a thousand jobs that land, each may begin one.
+    """
 
     __slots__ = ("held", "newest", "request")
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, ring: _Boundary) -> None:
         self.request = request
-        self.newest = _Boundary()
-        self.prev = self.newest.next = None
-        self.held: list[Block] = []
+        self.newest = newest = _Boundary()
+        self.held: list[Block] | None = None
         """Blocks of it that a search has stepped over; some may have gone elsewhere since."""
-        _link(self, self.newest)
+        last = ring.prev
+        assert last is not None
+        last.next = newest.prev = self
+        self.prev, self.next = last, newest
+        newest.next, ring.prev = ring, newest
 
 
 _LAST = 1 << 62
@@ -196,7 +202,8 @@ class LeastRecentlyUsed:
         """The request's run, as the most recent one, and all of it."""
         run = self._runs.get(request)
         if run is None:
-            run = self._runs[request] = _Run(request)
+            run = self._runs[request] = _Run(request, self._ring)
+            return run
         if run.newest.next is not self._ring:
             self._lift(run)
             last = self._ring.prev
@@ -204,7 +211,7 @@ class LeastRecentlyUsed:
             _link(last, run)
             _link(run.newest, self._ring)
         if run.held:
-            held, run.held = run.held, []
+            held, run.held = run.held, None
             for block in held:
                 for kept in (self._aside, self._back):
                     if block in kept and kept[block][1] is run:
@@ -270,6 +277,8 @@ class LeastRecentlyUsed:
                 self._rank += 1
                 self._aside[place] = (self._rank, run)
                 if run is not None:
+                    if run.held is None:
+                        run.held = []
                     run.held.append(place)
             elif isinstance(place, _Run):
                 run = place
