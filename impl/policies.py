@@ -149,7 +149,14 @@ class LeastRecentlyUsed:
             for block in blocks:
                 self._insert_after(older, block)
             return
-        run, position = self._latest(request), request.mentions.get
+        run, position = self._runs.get(request), request.mentions.get
+        if run is None:
+            run = self._runs[request] = _Run(request, self._ring)
+            if len(blocks) == 1:
+                self._insert_after(run, blocks[0])
+                return
+        elif run.held or run.newest.next is not self._ring:
+            self._renew(run)
         tail = run.next
         last = position(tail.key, _LAST) if isinstance(tail, Block) else -1
         newer = tail
@@ -171,8 +178,8 @@ class LeastRecentlyUsed:
     def _insert_after(self, older: Place, block: Block) -> None:
         newer = older.next
         assert newer is not None
-        _link(older, block)
-        _link(block, newer)
+        older.next = newer.prev = block
+        block.prev, block.next = older, newer
 
     def _put(self, block: Block, run: _Run, at: int) -> None:
         """Put a block in its place in a run: behind what its request named before it."""
@@ -198,12 +205,8 @@ class LeastRecentlyUsed:
         self.size -= len(blocks)
         self.insert(blocks, request)
 
-    def _latest(self, request: Request) -> _Run:
-        """The request's run, as the most recent one, and all of it."""
-        run = self._runs.get(request)
-        if run is None:
-            run = self._runs[request] = _Run(request, self._ring)
-            return run
+    def _renew(self, run: _Run) -> None:
+        """Make a run the most recent one, and all of it."""
         if run.newest.next is not self._ring:
             self._lift(run)
             last = self._ring.prev
@@ -216,8 +219,7 @@ class LeastRecentlyUsed:
                 for kept in (self._aside, self._back):
                     if block in kept and kept[block][1] is run:
                         del kept[block]
-                        self._put(block, run, request.mentions.get(block.key, _LAST))
-        return run
+                        self._put(block, run, run.request.mentions.get(block.key, _LAST))
 
     def _lift(self, run: _Run) -> None:
         """Take a run out of the list as it is, if it is in it."""

@@ -81,12 +81,16 @@ class PrimaryTier:
         block = self.blocks[key] = Block(key, slot, phase)
         return block
 
-    def land(self, blocks: list[Block], request: Request) -> None:
-        """The slots that the request had filled hold their bytes: the blocks are RESIDENT."""
+    def land(self, blocks: list[Block], request: Request, done: int = 0) -> None:
+        """The slots that the request had filled hold their bytes: the blocks are RESIDENT.
+
+        `done` names the secondary tier that they come from, as its bit.
+        """
         events = self._events
         for block in blocks:
             block.phase = RESIDENT
             block.writer = None
+            block.done |= done
             if events is not None:
                 events.append(Event("stored", block.key))
             if block.waits is None:

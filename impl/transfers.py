@@ -59,6 +59,8 @@ class Transfers:
         self.writes: dict[int, Write] = {}
         self._writers: deque[Load | Write] = deque()
         """Writers in the order in which they will be overdue."""
+        self._landed: list[Block] = []
+        """What was promoted in the polls of this moment: their lease begins when all have spoken."""
         self.violations: list[str] = []
         """Reports of tiers that were refused, in words; the first hundred."""
 
@@ -100,7 +102,7 @@ class Transfers:
             self._end_load(load, JobReport(load.job_id, frozenset()))
 
     def _end_load(self, load: Load, report: JobReport) -> None:
-        secondary, landed = load.secondary, report.landed
+        secondary, landed, now = load.secondary, report.landed, self._step.now
         del secondary.loads[load.job_id]
         blocks, load.blocks = load.blocks, {}
         if len(landed) == len(blocks):  # all of them: what landed is known to be of this job
@@ -113,13 +115,10 @@ class Transfers:
         if load.stale:
             self._leave_quarantine(good)
         elif good:
-            bit = secondary.bit
-            for block in good:
-                block.done |= bit
-            self._primary.land(good, load.request)
-            self._requests.lease(good, self._step.now)
+            self._primary.land(good, load.request, secondary.bit)
+            self._landed += good
         secondary.totals.load_ended(
-            len(good), len(blocks) - len(good), report.seconds, self._step.now - load.since
+            len(good), len(blocks) - len(good), report.seconds, now - load.since
         )
 
     def _fail(self, blocks: list[Block], *, stale: bool) -> None:
@@ -146,6 +145,9 @@ class Transfers:
                     secondary.retracted.difference_update(poll.verified)
                 for report in poll.reports:
                     self._absorb(secondary, report)
+        if self._landed:
+            landed, self._landed = self._landed, []
+            self._requests.lease(landed, self._step.now)
 
     def _absorb(self, secondary: Secondary, report: JobReport) -> None:
         """Act on one report, or refuse it as a whole: a faulty tier must not stop serving."""
