@@ -1,7 +1,7 @@
 """A block that owns a slot, and the short promise that a HIT makes about it.
 
 One object for each block and none for each answer: what is rare (waiters, a writer) hangs on the
-block only while it exists, so that a resident block costs its eleven fields and its place in the
+block only while it exists, so that a resident block costs its ten fields and its place in the
 dictionary.
 """
 
@@ -83,7 +83,6 @@ class Block(Place):
     __slots__ = (
         "done",
         "key",
-        "permit",
         "phase",
         "pins",
         "promise",
@@ -102,8 +101,6 @@ class Block(Place):
         self.waits: dict[Request, bool] | None = None
         """Who was answered HIT_PENDING, longest first, and whether it is reading now; None when
         nobody, never empty."""
-        self.permit = False
-        """Whether the slot holds one of the permits for promises until read."""
         self.writer: Load | Write | None = None
         """Who fills the slot; None exactly when RESIDENT."""
         self.done = 0

@@ -103,7 +103,7 @@ class Exporter(Collector):
             ("free_slots", primary.free, "Rows that belong to nobody"),
             ("evictable_blocks", primary.evictable, "Blocks that a store may evict"),
             ("quarantined_slots", len(primary.quarantine), "Rows that only a transfer still holds"),
-            ("permits_in_use", primary.permits_used, "Blocks promised until read"),
+            ("permits_in_use", len(primary.permitted), "Blocks promised until read"),
             ("cascading_slots", len(primary.sending), "Rows under a store to a secondary tier"),
         ):
             yield GaugeMetricFamily(PREFIX + name, says, value)

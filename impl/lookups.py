@@ -55,7 +55,7 @@ class Lookups:
             # have asked for it from within.
             primary = self._primary
             find = primary.blocks.get
-            if not primary.free or primary.permits_used >= primary.permits:
+            if not primary.free or len(primary.permitted) >= primary.permits:
                 # An eviction may have to be decided: first hear what has ended.
                 self._transfers.absorb()
                 block = find(key)
@@ -75,7 +75,8 @@ class Lookups:
         if block.phase > STORING:
             self.reason = MissReason.OVERDUE
             return MISS
-        if block.waits is None or request not in block.waits or not block.permit:
+        permitted = self._primary.permitted
+        if block.waits is None or request not in block.waits or block not in permitted:
             self._requests.wait(block, request)
         return HIT_PENDING
 
@@ -83,7 +84,7 @@ class Lookups:
         """Reserve permit and slot and queue the promotion; or change nothing."""
         primary = self._primary
         self.reason = MissReason.FULL
-        if primary.permits_used >= primary.permits:
+        if len(primary.permitted) >= primary.permits:
             return MISS
         if not primary.free:
             victim = primary.evict()

@@ -91,11 +91,11 @@ class Plans:
 
     def head(self, keys: Iterable[Key]) -> int:
         """How many of the keys, from the first on, there are permits for."""
-        left = self._primary.permits - self._primary.permits_used
-        find, number = self._primary.blocks.get, 0
+        left = self._primary.permits - len(self._primary.permitted)
+        find, permitted, number = self._primary.blocks.get, self._primary.permitted, 0
         for key in keys:
             block = find(key)
-            if block is None or not block.permit:
+            if block is None or block not in permitted:
                 if not left:
                     break
                 left -= 1

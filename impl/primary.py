@@ -50,7 +50,8 @@ class PrimaryTier:
         self.evictable = 0
         """How many RESIDENT blocks are loose. HIT promises do not count here: a store ends them,
         and a promotion finds out while it looks for its victim."""
-        self.permits_used = 0
+        self.permitted: set[Block] = set()
+        """The blocks whose slots hold one of the permits for promises until read."""
         self.epoch = Epoch()
         self.policy = policy
         """The order of eviction."""
@@ -66,8 +67,7 @@ class PrimaryTier:
     def reserve(self, key: Key) -> Block:
         """Give a free slot and a permit to a promotion. The caller has seen that there are."""
         block = self.take(key, Phase.QUEUED)
-        block.permit = True
-        self.permits_used += 1
+        self.permitted.add(block)
         return block
 
     def take(self, key: Key, phase: Phase) -> Block:
@@ -95,8 +95,7 @@ class PrimaryTier:
                 events.append(Event("stored", block.key))
             if block.waits is None:
                 self.evictable += 1
-                if block.permit:
-                    self.drop_permit(block)
+                self.permitted.discard(block)
         # once its end has been told a request is no more, and nothing stands with what it used
         self.policy.insert(blocks, None if request.told else request)
 
@@ -151,7 +150,7 @@ class PrimaryTier:
 
     def can_promote(self) -> bool:
         """Whether a promotion would find a permit and a slot now."""
-        if self.permits_used >= self.permits:
+        if len(self.permitted) >= self.permits:
             return False
         if self.free:
             return True
@@ -248,17 +247,14 @@ class PrimaryTier:
 
     def take_permit(self, block: Block) -> bool:
         """Promise the block until read, if the share of promotions allows another."""
-        if self.permits_used >= self.permits:
+        if len(self.permitted) >= self.permits:
             return False
-        self.permits_used += 1
-        block.permit = True
+        self.permitted.add(block)
         return True
 
     def drop_permit(self, block: Block) -> None:
         """The block is promised to nobody any more, and nobody writes it under a promise."""
-        if block.permit:
-            block.permit = False
-            self.permits_used -= 1
+        self.permitted.discard(block)
 
     def end_hit_promises(self) -> None:
         """All HIT promises end, without a visit to any of them."""

@@ -70,7 +70,7 @@ class ManagerProbe:
 
     def permits_in_use(self) -> int:
         """Permits of promises until read."""
-        return self._primary.permits_used
+        return len(self._primary.permitted)
 
     def cascading_slots(self) -> int:
         """Slots under a store to a secondary tier."""
@@ -173,9 +173,9 @@ class ManagerProbe:
     def _check_promises(self) -> None:
         primary, requests = self._primary, self._requests
         blocks = [*primary.blocks.values(), *primary.quarantine]
-        permits = sum(block.permit for block in blocks)
-        if not (permits == primary.permits_used <= primary.permits):
-            _wrong(f"{permits} permits held, counted {primary.permits_used} of {primary.permits}")
+        used = len(primary.permitted)
+        if not (primary.permitted.issubset(blocks) and used <= primary.permits):
+            _wrong(f"{used} of {primary.permits} permits, or some of blocks that are no more")
         if not (len(primary.sending) <= primary.berths):
             _wrong(f"{len(primary.sending)} slots cascade, allowed are {primary.berths}")
         waits = 0
@@ -187,12 +187,13 @@ class ManagerProbe:
                 if not (block in request.waits and request.home is requests):
                     _wrong(f"{request} waits on {block.key!r} without knowing it, or has finished")
             promised = block.phase is RESIDENT and block.waits is not None
-            if not (block.permit or not promised):
+            permit = block in primary.permitted
+            if not (permit or not promised):
                 _wrong(f"{block.key!r} is promised without a permit")
             loading = block.phase in (QUEUED, Phase.LOADING, Phase.OVERDUE_LOADING)
-            if not (block.permit or not loading):
+            if not (permit or not loading):
                 _wrong(f"{block.key!r} is promoted without a permit")
-            if not (not block.permit or block.phase is not RESIDENT or promised):
+            if not (not permit or block.phase is not RESIDENT or promised):
                 _wrong(f"{block.key!r} holds a permit for nobody")
         if waits != requests.waiting:
             _wrong(f"{waits} waits, counted {requests.waiting}")
@@ -262,7 +263,7 @@ class ManagerProbe:
                 name(block),
                 block.phase.name,
                 block.pins,
-                block.permit,
+                block in primary.permitted,
                 block.done,
                 owner,
                 tuple((number[r], reading) for r, reading in (block.waits or {}).items()),

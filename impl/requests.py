@@ -185,7 +185,7 @@ class Requests:
             self.waiting += 1
             if request.probes:
                 self._undecided.settle(request, block.key)
-        if block.phase is STORING and not block.permit:
+        if block.phase is STORING and block not in self._primary.permitted:
             # Without a permit the promise lasts until the block lands, not until it is read; who
             # asks again tries again.
             self._primary.take_permit(block)
@@ -260,7 +260,7 @@ class Requests:
         """GPU stores are about to land: promises that hold a permit last until read, the others
         end here."""
         for block in blocks:
-            if not block.permit:
+            if block not in self._primary.permitted:
                 self.end_waits(block)
         waited = [block for block in blocks if block.waits is not None]
         if waited:
@@ -298,7 +298,7 @@ class Requests:
             block.waits[request] = reading
             request.waits[block] = None
             self.waiting += 1
-            if not block.permit:
+            if block not in self._primary.permitted:
                 self._primary.take_permit(block)
         if self._lease is not None:
             self.renewed[block] = now

@@ -60,7 +60,7 @@ class Transfers:
         self._writers: deque[Load | Write] = deque()
         """Writers in the order in which they will be overdue."""
         self._landed: list[Block] = []
-        """What was promoted in the polls of this moment: their lease begins when all have spoken."""
+        """What this round of polls has promoted: its lease begins when all tiers have spoken."""
         self.violations: list[str] = []
         """Reports of tiers that were refused, in words; the first hundred."""
 

@@ -129,13 +129,13 @@ class ClockReadOnce(Step):
 class LandedIsEnough(PrimaryTier):
     """A promise ends when the block lands, and not when it has been read."""
 
-    def land(self, blocks: list[Block], request: Request) -> None:
+    def land(self, blocks: list[Block], request: Request, done: int = 0) -> None:
         """As usual, but everybody is let go first."""
         for block in blocks:
             for waiter in list(block.waits or ()):
                 assert waiter.home is not None
                 waiter.home.end_wait(block, waiter)
-        super().land(blocks, request)
+        super().land(blocks, request, done)
 
 
 @fault("L3-until-read", WAITING, "promises", case="B13")

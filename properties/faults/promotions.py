@@ -168,8 +168,7 @@ class WaitsBeyondTheShare(PrimaryTier):
 
     def take_permit(self, block: Block) -> bool:
         """Never refused."""
-        self.permits_used += 1
-        block.permit = True
+        self.permitted.add(block)
         return True
 
 
@@ -179,8 +178,8 @@ class PermitKeptByFailure(PrimaryTier):
 
     def vanish(self, block: Block) -> None:
         """As usual, but only the slot comes back."""
-        block.permit = False
         super().vanish(block)
+        self.permitted.add(block)
 
 
 @fault("P2-room-for-stores", SHARE, "promises", case="B21")
@@ -189,9 +188,8 @@ class PermitKeptByReader(PrimaryTier):
 
     def unawaited(self, block: Block) -> None:
         """As usual, but the permit is not returned."""
-        used = self.permits_used
         super().unawaited(block)
-        self.permits_used = used
+        self.permitted.add(block)
 
 
 @fault("P2-room-for-stores", SHARE, "deadlines of loads", case="B31")
@@ -210,9 +208,10 @@ class ReadyButCounted(Transfers):
     """A load that nobody waits for any more keeps its permit when it lands."""
 
     def _end_load(self, load: Load, report: JobReport) -> None:
-        kept = [b for b in load.blocks.values() if b.waits is None and b.permit and not load.stale]
+        kept = [b for b in load.blocks.values() if b.waits is None and not load.stale]
+        held = self._primary.permitted.intersection(kept)
         super()._end_load(load, report)
-        self._primary.permits_used += len(kept)
+        self._primary.permitted |= held
 
 
 @fault("S1-slot-exclusive", SUBMITS, "jobs of four", case="B33")

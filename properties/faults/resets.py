@@ -88,9 +88,9 @@ class PermitKeptByReset(PrimaryTier):
 
     def forget_all(self) -> None:
         """As usual, but what was promised still counts."""
-        used = self.permits_used
+        used = set(self.permitted)
         super().forget_all()
-        self.permits_used = used
+        self.permitted |= used
 
 
 @fault("R1-reset", RESETS, "resets of loads", case="B56")

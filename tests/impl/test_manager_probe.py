@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tierproof.impl.blocks import Epoch
+from tierproof.impl.blocks import Block, Epoch
 from tierproof.impl.tiers.base import Claim, StorePolicy
 from tierproof.impl.vocabulary import Phase
 
@@ -113,6 +113,10 @@ def _lose_request_count(rig: Rig) -> None:
     next(iter(rig.manager._requests.live.values())).parked += 1
 
 
+def _permit_nobody(rig: Rig) -> None:
+    rig.manager._primary.permitted.add(Block("forgotten", 0, Phase.RESIDENT))
+
+
 def _damage_block(name: str, /, **fields: object) -> Damage:
     def damage(rig: Rig) -> None:
         for field, value in fields.items():
@@ -139,7 +143,8 @@ def _damage_block(name: str, /, **fields: object) -> Damage:
             lambda rig: next(iter(rig.manager._primary.quarantine)).__setattr__("pins", 0),
             "has 0 pins",
         ),
-        (_damage_block("loading", permit=False), "permits held, counted"),
+        (_permit_nobody, "of blocks that are no more"),
+        (lambda rig: setattr(rig.manager._primary, "permits", 1), r"\d of 1 permits"),
         (lambda rig: setattr(rig.manager._primary, "berths", 0), "slots cascade, allowed are 0"),
         (_damage_block("loading", waits={}), "empty waits"),
         (_wait_unknown, "without knowing it"),
@@ -168,16 +173,15 @@ def test_a_pinned_block_that_is_not_resident_is_told():
 def test_a_permit_in_the_wrong_place_is_told():
     rig = busy()
     primary = rig.manager._primary
-    primary.blocks["landed"].permit = False
-    primary.blocks["due"].permit = True
+    due, landed, loading = (primary.blocks[key] for key in ("due", "landed", "loading"))
+    primary.permitted -= {landed}
+    primary.permitted |= {due}
     with pytest.raises(AssertionError, match="'landed' is promised without a permit"):
         rig.probe.check()
-    primary.blocks["landed"].permit = True
-    primary.blocks["loading"].permit = False
+    primary.permitted ^= {landed, loading}
     with pytest.raises(AssertionError, match="'loading' is promoted without a permit"):
         rig.probe.check()
-    primary.blocks["loading"].permit = True
-    primary.permits_used += 1
+    primary.permitted |= {loading}
     with pytest.raises(AssertionError, match="'due' holds a permit for nobody"):
         rig.probe.check()
 

@@ -75,7 +75,7 @@ class Walk:
     def lookup(self) -> None:
         manager, primary = self.rig.manager, self.rig.manager._primary
         key, request = self.draw.choice(KEYS), self.one()
-        roomy = primary.free and primary.permits_used < primary.permits
+        roomy = primary.free and len(primary.permitted) < primary.permits
         explained = manager.explain(key, request) if manager._step.begun and roomy else None
         answer = manager.lookup(key, request)
         assert explained is None or explained.answer is answer
