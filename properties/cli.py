@@ -156,12 +156,24 @@ def fuzz(
 
 
 @app.command()
-def mutants(json: JsonOption = None, junit: JunitOption = None) -> None:
+def mutants(
+    search: Annotated[
+        float,
+        typer.Option(
+            "--search",
+            metavar="SECONDS",
+            min=0,
+            help="Processor time, for each fault, for trying all shorter histories.",
+        ),
+    ] = 2.0,
+    json: JsonOption = None,
+    junit: JunitOption = None,
+) -> None:
     """Break the table and the manager in every way we know; each break must be noticed."""
     from .commands_mutants import mutants as run
 
     outputs, terminal = Outputs(json, junit), Terminal()
-    outputs.finish(run(terminal), terminal)
+    outputs.finish(run(terminal, search), terminal)
 
 
 @app.command()

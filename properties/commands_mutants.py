@@ -8,15 +8,19 @@ from .report import Report
 from .terminal import Terminal
 
 
-def mutants(terminal: Terminal) -> Report:
-    """Break both, one thing at a time, and say what noticed each break."""
+def mutants(terminal: Terminal, search: float) -> Report:
+    """Break both, one thing at a time, and say what noticed each break.
+
+    `search` is how many seconds of processor time may pass before the search for a shorter history
+    that shows a fault is given up.
+    """
     from .mutants import production_fates, table_fates
 
     report = Report("mutants")
     with terminal.progress("table mutants") as step:
         report.mutants += table_fates(step)
     with terminal.progress("faults") as step:
-        report.mutants += production_fates(step)
+        report.mutants += production_fates(step, search=search)
     for name in dict.fromkeys(m.set for m in report.mutants):
         mine = [m for m in report.mutants if m.set == name]
         verdicts = Counter(m.verdict for m in mine)

@@ -34,7 +34,7 @@ KILLED, EQUIVALENT, SURVIVED = "killed", "equivalent", "survived"
 HISTORIES = 3_000
 """Random histories after which a fault is given up."""
 SEARCH_SECONDS = 2.0
-"""Of processor time, for shortening the history that shows one fault."""
+"""Of processor time, for trying all histories shorter than the one that showed a fault."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,23 @@ class Fate:
 
 
 def production_fates(
-    progress: Progress | None = None, *, names: Sequence[str] | None = None
+    progress: Progress | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    search: float = SEARCH_SECONDS,
 ) -> list[Fate]:
-    """The fate of every fault, or of those named."""
-    return list(_shared(_production_fate, list(FAULTS) if names is None else names, progress))
+    """The fate of every fault, or of those named; `search` is what `SEARCH_SECONDS` says."""
+    fate = partial(_production_fate, search_seconds=search)
+    return list(_shared(fate, list(FAULTS) if names is None else names, progress))
 
 
-def _production_fate(name: str) -> Fate:
+def _production_fate(name: str, *, search_seconds: float) -> Fate:
     began = time.perf_counter()
     fault = FAULTS[name]
     found = notice(fault)
     if found is None:
         return Fate(PRODUCTION, name, SURVIVED, seconds=time.perf_counter() - began)
-    best, complete = search(fault.factory, found, limit_s=SEARCH_SECONDS, clock=time.process_time)
+    best, complete = search(fault.factory, found, limit_s=search_seconds, clock=time.process_time)
     seconds = time.perf_counter() - began
     how = (found.method, found.contract, len(best.history))
     return Fate(PRODUCTION, name, KILLED, *how, seconds, shortest=complete, found=best)

@@ -170,7 +170,7 @@ def stand(monkeypatch):
         "faults": module(FAULTS=dict.fromkeys(names, fault)),
         "mutants": module(
             table_fates=lambda step: [f for f in stand.fates if f.set == "table"],
-            production_fates=lambda step: [f for f in stand.fates if f.set == "production"],
+            production_fates=lambda step, search: [f for f in stand.fates if f.set == "production"],
         ),
     }.items():
         monkeypatch.setitem(sys.modules, f"tierproof.properties.{name}", made)
