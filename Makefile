@@ -48,9 +48,9 @@ coverage-reached:
 	$(BIN)/coverage report --include='$(CORE_FILES)' --fail-under=100
 	$(BIN)/coverage report --include='impl/*' --fail-under=95
 
-# Hours for the whole core; goes on where it was interrupted. ARGS='claims jobs' names modules.
+# Goes on where it was interrupted. ARGS='claims jobs' names modules.
 core-mutants: $(VENV)/.stamp-mutation
-	$(BIN)/python tests/mutants/core/measure.py $(ARGS)
+	$(BIN)/python -m tests.mutants.core.measure $(ARGS)
 
 lint: $(VENV)/.stamp-all
 	$(BIN)/ruff check

@@ -1,211 +1,260 @@
-"""Mutants of the manager's core by cosmic-ray: made, filtered, tried, and told.
+"""Mutants of the manager's core, made by cosmic-ray's operators: tried, and told.
 
-    python tests/mutants/core/measure.py [MODULE...]
+    python -m tests.mutants.core.measure [MODULE...]
 
-Modules are named as in `impl/`; without any, the whole core is mutated, one module after the other.
-The work is done in a copy under `build/core-mutants`, and goes on where it was interrupted;
-`--again` begins anew, `--tell` tries nothing and tells what is known so far.
+Modules are named as in `impl/`; without any, the whole core is mutated. What became of each mutant
+is kept in `build/core-mutants`, so an interrupted run goes on where it was, and a later one tries
+what is in functions that have changed since. Survivors are tried again when there are new tests.
+
+    --tell          try nothing, tell what is known so far
+    --again         forget what is known of these modules
+    --seconds N     put a mutant only to checks that take N seconds together: a first impression
+    --workers N     processes that try (2)
+    --instead FILE  with one module: try this one file in its place
 
 A survivor that `equivalent.toml` explains is counted as equivalent; any other makes the exit code
-1. What is not tried at all, because no check could tell it apart, is said in `_is_pointless`.
+1. What is not tried at all, because it would show nothing, is said in `making`.
 """
 
 from __future__ import annotations
 
-import ast
+import argparse
+import json
 import os
-import shutil
+import pickle
 import sqlite3
-import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
+from .checks import UNIT_TESTS, Check, collected, digest
+from .making import ROOT, Made, Mutant, make, source_of
+from .trying import Outcome, Reach, reaches, try_imported, try_within
+
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent.parent
 WORK = ROOT / "build" / "core-mutants"
-PRISTINE = WORK / "build" / "pristine"
-"""The unbroken core of which the mutants were made, while cosmic-ray changes the copy's own."""
 CORE = (
-    *("claims", "jobs", "undecided", "arguments", "primary", "cascades", "ledger", "policies"),
-    *("probes", "lookups", "blocks", "stores", "step", "external", "closing", "plans", "usage"),
-    *("secondary", "transfers", "requests", "manager"),
+    *("claims", "jobs", "undecided", "arguments", "cascades", "ledger", "probes", "lookups"),
+    *("stores", "step", "external", "closing", "plans", "usage", "secondary", "manager"),
+    *("blocks", "primary", "policies", "transfers", "requests"),
 )
-CONFIG = """[cosmic-ray]
-module-path = ["impl/{module}.py"]
-timeout = 600.0
-excluded-modules = []
-test-command = "{python} tests/mutants/core/kill.py"
-
-[cosmic-ray.distributor]
-name = "local"
-"""
-IDENTITY = {"Is_Eq", "Eq_Is", "IsNot_NotEq", "NotEq_IsNot"}
-"""Members of enumerations, None and single objects are the same exactly when they are equal."""
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """One change: what was done (cosmic-ray's operator) at which place."""
-
-    job: str
-    module: str
-    operator: str
-    occurrence: int
-    line: int
-    column: int
-
-    @property
-    def text(self) -> str:
-        """The line that is changed, as it is in the unbroken source."""
-        return (PRISTINE / self.module).read_text().splitlines()[self.line - 1].strip()
-
-    @property
-    def name(self) -> str:
-        """The operator without its package."""
-        return self.operator.rpartition("/")[2]
+def _database() -> sqlite3.Connection:
+    WORK.mkdir(parents=True, exist_ok=True)
+    database = sqlite3.connect(WORK / "outcomes.sqlite", timeout=60, isolation_level=None)
+    database.execute(
+        "create table if not exists outcomes "
+        "(key text primary key, module text, verdict text, killer text, seconds real, passed text)"
+    )
+    return database
 
 
-def copy_tree() -> None:
-    """Copy what is committed, or would be."""
-    shutil.rmtree(WORK, ignore_errors=True)
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    for name in listed.stdout.decode().splitlines():
-        target = WORK / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_symlink():
-            target.symlink_to((ROOT / name).readlink())
-        elif (ROOT / name).is_file():
-            shutil.copy2(ROOT / name, target)
-    shutil.copytree(WORK / "impl", PRISTINE / "impl")
+def mutants(module: str) -> Made:
+    """Those of a module as it is now; making them takes seconds, so they are kept."""
+    kept = WORK / "made" / f"{module}-{digest(*HERE.glob('making.py'))[:8]}.pickle"
+    source = source_of(module)
+    if kept.exists():
+        old, made = pickle.loads(kept.read_bytes())
+        if old == source and isinstance(made, Made):
+            return made
+    made = make(module)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(pickle.dumps((source, made)))
+    return made
 
 
-def accept_unbroken() -> None:
-    """See that the checks pass on the copy as it is: else every mutant would count as killed.
-
-    It also leaves compiled tests behind, which halves the time that each mutant takes.
-    """
-    for path in (PRISTINE / "impl").rglob("*.py"):  # an interrupted run may have left a mutant
-        shutil.copy2(path, WORK / path.relative_to(PRISTINE))
-    command = [sys.executable, "tests/mutants/core/kill.py"]
-    if subprocess.run(command, cwd=WORK, env=_environment(), stdout=subprocess.DEVNULL).returncode:
-        raise SystemExit("the checks accuse the unbroken core: mend that first, or begin --again")
+def outcomes(module: str) -> dict[str, Outcome]:
+    """Key of a mutant -> what became of it; those that were tried."""
+    rows = _database().execute("select * from outcomes where module = ?", (module,))
+    return {row[0]: Outcome(row[2], row[3], row[4], row[5].split()) for row in rows}
 
 
-def try_all(module: str) -> None:
-    """Let cosmic-ray list the mutants of a module, leave out the pointless ones, try the others."""
-    config, session = f"{module}.toml", _session(module)
-    if not (WORK / config).exists():
-        (WORK / config).write_text(CONFIG.format(module=module, python=sys.executable))
-        cosmic_ray("init", config, session.name)
-        pointless = [(m.job,) for m in mutants(module) if _is_pointless(m)]
-        with sqlite3.connect(session) as database:
-            database.executemany("delete from mutation_specs where job_id = ?", pointless)
-            database.executemany("delete from work_items where job_id = ?", pointless)
-        left = len(mutants(module))
-        print(f"impl/{module}.py: {len(pointless):,} left out, {left:,} to be tried", flush=True)
-    cosmic_ray("exec", config, session.name)
-
-
-def cosmic_ray(*args: str) -> None:
-    """Run cosmic-ray in the copy."""
-    command = Path(sys.executable).parent / "cosmic-ray"
-    subprocess.run([str(command), *args], cwd=WORK, check=True, env=_environment())
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(WORK / "src")}
-
-
-def _session(module: str) -> Path:
-    return WORK / f"{module}.sqlite"
-
-
-def mutants(module: str) -> list[Mutant]:
-    """All that are, or were, to be tried."""
-    with sqlite3.connect(_session(module)) as database:
-        rows = database.execute(
-            "select job_id, module_path, operator_name, occurrence, start_pos_row, start_pos_col "
-            "from mutation_specs order by start_pos_row, start_pos_col, operator_name"
-        ).fetchall()
-    return [Mutant(*row) for row in rows]
-
-
-def _is_pointless(mutant: Mutant) -> bool:
-    """Does the change say the same, or is it in what is never evaluated (an annotation)?"""
-    if any(mutant.name.endswith(f"ReplaceComparisonOperator_{same}") for same in IDENTITY):
-        return True
-    tree = ast.parse((PRISTINE / mutant.module).read_text())
-    return any(
-        (node.lineno, node.col_offset)
-        <= (mutant.line, mutant.column)
-        < (node.end_lineno or 0, node.end_col_offset or 0)
-        for node in _annotations(tree)
+def record(mutant: Mutant, outcome: Outcome) -> None:
+    """Keep what became of a mutant."""
+    old = outcomes(mutant.module).get(mutant.key)
+    passed = {*outcome.passed, *(old.passed if old is not None else ())}
+    if outcome.verdict == "killed":
+        passed = set()
+    _database().execute(
+        "insert or replace into outcomes values (?, ?, ?, ?, ?, ?)",
+        (mutant.key, mutant.module, outcome.verdict, outcome.by, outcome.seconds, " ".join(passed)),
     )
 
 
-def _annotations(tree: ast.AST) -> Iterator[ast.expr]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.returns is not None:
-            yield node.returns
-        elif isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
-            yield node.annotation
-            is_alias = getattr(node.annotation, "id", "") == "TypeAlias"
-            if isinstance(node, ast.AnnAssign) and is_alias and node.value is not None:
-                yield node.value
+# -- trying ---------------------------------------------------------------------------------------
 
 
-def outcomes(module: str) -> dict[str, str]:
-    """job -> survived, killed or another word of cosmic-ray; those that were tried."""
-    with sqlite3.connect(_session(module)) as database:
-        rows = database.execute(
-            "select job_id, worker_outcome, test_outcome from work_results"
-        ).fetchall()
-    return {job: str(test or worker).lower() for job, worker, test in rows}
+def learn(tests: Sequence[str], whole: bool) -> dict[str, Reach]:
+    """What each check does on the unbroken core, kept as long as neither changes."""
+    state = digest(*(ROOT / "impl").glob("*.py"))
+    kept = WORK / "reaches.json"
+    known: dict[str, Reach] = {}
+    if kept.exists():
+        told = json.loads(kept.read_text())
+        if told["state"] == state:
+            known = {name: Reach(**reach) for name, reach in told["reaches"].items()}
+    if not _done_in_a_process(lambda: _learn(tests, whole, known, state)):
+        raise SystemExit(1)
+    told = json.loads(kept.read_text())
+    return {name: Reach(**reach) for name, reach in told["reaches"].items()}
+
+
+def _learn(tests: Sequence[str], whole: bool, known: dict[str, Reach], state: str) -> None:
+    def run(checks: list[Check]) -> None:
+        found = known | reaches(checks, CORE, known)
+        told = {"state": state, "reaches": {name: asdict(r) for name, r in found.items()}}
+        WORK.mkdir(parents=True, exist_ok=True)
+        (WORK / "reaches.json").write_text(json.dumps(told))
+
+    collected(tests, whole, run)
+
+
+def try_all(todo: Sequence[Mutant], workers: int, allowed: float, known: dict[str, Reach]) -> None:
+    """Try mutants in several processes, each with a share of them."""
+    passed = {
+        key: outcome.passed
+        for module in {m.module for m in todo}
+        for key, outcome in outcomes(module).items()
+    }
+
+    def work(share: Sequence[Mutant]) -> None:
+        unfit = WORK / f"unfit-{os.getpid()}.json"
+        imported: list[str] = []
+
+        def tell(mutant: Mutant, outcome: Outcome | None) -> None:
+            if outcome is None:
+                imported.append(mutant.key)
+                unfit.write_text(json.dumps(imported))
+            else:
+                record(mutant, outcome)
+
+        def within() -> None:
+            def run(checks: list[Check]) -> None:
+                try_within(share, checks, known, allowed, passed, tell)
+
+            collected(UNIT_TESTS, True, run)
+
+        if not _done_in_a_process(within):
+            raise SystemExit(1)
+        keys = json.loads(unfit.read_text()) if unfit.exists() else []
+        unfit.unlink(missing_ok=True)
+        for mutant in [m for m in share if m.key in keys]:
+            marks = passed.get(mutant.key, ())
+            record(mutant, try_imported(mutant, UNIT_TESTS, True, known, allowed, marks))
+
+    shares = [todo[number::workers] for number in range(workers)]
+    children = [_start(partial(work, share)) for share in shares if share]
+    if not all([_ended_well(child) for child in children]):
+        raise SystemExit("a process that tries mutants has died; what it told is kept")
+
+
+def _start(work: Callable[[], None]) -> int:
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        work()
+        code = 0
+    except SystemExit as end:
+        print(end, file=sys.stderr)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _ended_well(child: int) -> bool:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def _done_in_a_process(work: Callable[[], None]) -> bool:
+    return _ended_well(_start(work))
+
+
+# -- telling --------------------------------------------------------------------------------------
 
 
 def explained() -> dict[tuple[str, str, str], str]:
     """(module, operator, line) -> why nothing can notice the change."""
     told = tomllib.loads((HERE / "equivalent.toml").read_text())
     return {
-        (f"impl/{entry['module']}.py", operator, entry["line"]): entry["why"]
+        (entry["module"], operator, entry["line"]): entry["why"]
         for entry in told.get("equivalent", ())
         for operator in entry["operators"]
     }
 
 
+def is_explained(mutant: Mutant) -> bool:
+    """Does `equivalent.toml` say why nothing can notice it?"""
+    return (mutant.module, mutant.operator, mutant.text) in explained()
+
+
 def tell(module: str) -> bool:
-    """Count; list the survivors that nobody has explained. Returns whether there is none."""
-    said, known, mine = outcomes(module), explained(), mutants(module)
-    survived = [m for m in mine if said.get(m.job) == "survived"]
-    left = [m for m in survived if (m.module, m.name, m.text) not in known]
-    counts = Counter(said.get(m.job, "not tried") for m in mine)
+    """Count; list the survivors that nobody has explained. Returns whether all is well."""
+    made, said = mutants(module), outcomes(module)
+    counts: Counter[str] = Counter()
+    left: list[Mutant] = []
+    for mutant in made.mutants:
+        verdict = said[mutant.key].verdict if mutant.key in said else "not tried"
+        if verdict not in ("killed", "not tried") and is_explained(mutant):
+            verdict = "equivalent"
+        elif verdict not in ("killed", "not tried"):
+            left.append(mutant)
+        counts[verdict] += 1
     told = ", ".join(f"{n:,} {word}" for word, n in counts.most_common())
-    equivalent = len(survived) - len(left)
-    print(f"impl/{module}.py: {len(mine):,} mutants: {told} ({equivalent:,} of them equivalent)")
-    for m in left:
-        print(f"  {m.line}:{m.column} {m.name}#{m.occurrence}: {m.text}", flush=True)
-    return not left
+    print(f"{module}: {len(made.mutants):,} mutants ({made.left_out:,} left out): {told}")
+    for mutant in left:
+        print(f"  {said[mutant.key].verdict} {mutant}", flush=True)
+    return counts.keys() <= {"killed", "equivalent"}
 
 
-def main(args: list[str]) -> int:
+def instead(module: str, path: Path) -> int:
+    """Try one file in the place of a module."""
+    mutant = Mutant(module, "written by hand", 1, 0, (), "", "", "", path.read_text())
+    known = learn(UNIT_TESTS, True)
+    outcome = try_imported(mutant, UNIT_TESTS, True, known, 1e9, ())
+    print(f"{outcome.verdict} {outcome.by}".strip())
+    return 0 if outcome.verdict == "killed" else 1
+
+
+def main(args: Sequence[str]) -> int:
     """Do what is left to do, and tell."""
-    modules = [a for a in args if not a.startswith("-")] or list(CORE)
+    parser = argparse.ArgumentParser(description="mutants of the core", epilog="see the module")
+    parser.add_argument("modules", nargs="*")
+    parser.add_argument("--tell", action="store_true")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--instead", type=Path)
+    options = parser.parse_args(args)
+    modules = options.modules or list(CORE)
     if unknown := sorted(set(modules) - set(CORE)):
         print(f"no module of the core: {', '.join(unknown)}; they are {', '.join(CORE)}")
         return 2
-    if "--tell" in args:
-        return 0 if all([tell(m) for m in modules if (WORK / f"{m}.toml").exists()]) else 1
-    if "--again" in args or not PRISTINE.exists():
-        copy_tree()
-    accept_unbroken()
+    if options.instead is not None:
+        return instead(modules[0], options.instead)
+    if options.tell:
+        return 0 if all([tell(module) for module in modules]) else 1
+    known = learn(UNIT_TESTS, True)
     good = True
     for module in modules:
-        try_all(module)
+        if options.again:
+            _database().execute("delete from outcomes where module = ?", (module,))
+        said = outcomes(module)
+        todo = [
+            mutant
+            for mutant in mutants(module).mutants
+            if mutant.key not in said
+            or (said[mutant.key].verdict != "killed" and not is_explained(mutant))
+        ]
+        try_all(todo, options.workers, options.seconds, known)
         good &= tell(module)
     return 0 if good else 1
 

@@ -1,0 +1,1 @@
+"""Mutants of the core of the manager."""
