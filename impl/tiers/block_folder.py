@@ -3,16 +3,18 @@
     ROOT/<fingerprint>/<2 hex>/<64 hex>.block    one file a block, 0600 in folders of 0700
     ROOT/.tierproof/usage                        bytes in use, under an flock: the folder's lock
     ROOT/.tierproof/writers/<pid>-<random>/      one writer's temporaries, and the lock it holds
+        <number>[.<bytes>]                       a temporary, and what is reserved for it
 
 A writer is alive exactly as long as it holds the flock on its folder's `lock`: the kernel lets go
 when the process dies, however it dies, and pids that come again or count differently in another
 container do not matter. Sweeping removes the folders whose lock can be had.
 
 With a capacity every file is reserved before it is written: under the folder's lock, older blocks
-make room, the temporary is created at its full length and the bytes are counted. So files and
-temporaries of all processes together stay within the capacity at every instant. After a writer was
-killed, or files were removed by hand, the count is too high until somebody finds no room for it or
-starts, and counts anew. (Files that are put there by hand are counted at the next start.)
+make room, the temporary is created and its bytes are counted. Whoever counts anew meanwhile finds
+them in its name: a file that is given its length before its bytes costs the file system more. So
+files and temporaries of all processes together stay within the capacity at every instant. After a
+writer was killed, or files were removed by hand, the count is too high until somebody finds no room
+for it or starts, and counts anew. (Files that are put there by hand are counted at the next start.)
 """
 
 from __future__ import annotations
@@ -113,9 +115,9 @@ class BlockFolder:
         name = digest.hex()
         return f"{self.root}/{space}/{name[:2]}/{name}.block"
 
-    def temporary(self) -> str:
-        """A name that no other writer, and no other call, is given."""
-        return f"{self.own}/{next(self._counter)}"
+    def temporary(self, reserved: int = 0) -> str:
+        """A name that no other writer, and no other call, is given, for so many bytes to come."""
+        return f"{self.own}/{next(self._counter)}" + (f".{reserved}" if reserved else "")
 
     # --- files ---
 
@@ -229,7 +231,9 @@ class BlockFolder:
 
     def _bytes(self, folder: str) -> int:
         inner = sum(self._bytes(f"{folder}/{name}") for name in self._names(folder, _ANY))
-        return inner + sum(found.st_size for _, found in self._files(folder, _ANY))
+        return inner + sum(
+            max(found.st_size, _reserved(name)) for name, found in self._files(folder, _ANY)
+        )
 
     def set_aside(self, space: str) -> str | None:
         """Take all blocks of a namespace away at once; the folder they are in now, if any."""
@@ -301,3 +305,8 @@ class BlockFolder:
         if self._own_lock is not None:
             self._io.close(self._own_lock)
         self._lock.close()
+
+
+def _reserved(name: str) -> int:
+    reserved = name.rpartition(".")[2] if "." in name else ""
+    return int(reserved) if reserved.isdecimal() else 0

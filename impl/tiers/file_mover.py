@@ -235,7 +235,10 @@ class FileMover(BlockMover):
             try:
                 return read(fd)
             except CorruptBlockError as corrupt:
-                self._remove(digest, path, self._io.fstat(fd), str(corrupt), tell=tell)
+                seen, there = self._io.fstat(fd), self._io.stat(path)
+                if (seen.st_dev, seen.st_ino) != (there.st_dev, there.st_ino):
+                    raise FileNotFoundError from corrupt  # evicted, and its file written over
+                self._remove(digest, path, seen, str(corrupt), tell=tell)
                 raise
             finally:
                 self._io.close(fd)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import time
 from pathlib import Path
@@ -153,6 +154,107 @@ def test_b46_files_removed_by_hand_do_not_use_up_the_capacity(tmp_path: Path) ->
             assert rig.store(*keys) == set(keys)
             assert rig.load(*keys) == set(keys)
         assert len(block_files(tmp_path)) == 3
+
+
+# --- a block that goes leaves its file to the one that comes ---
+
+
+def test_a_victims_file_is_written_over_and_its_bytes_are_never_found_again(
+    tmp_path: Path,
+) -> None:
+    with file_rig(tmp_path, capacity_bytes=2 * file_bytes(4096)) as rig:
+        rig.store(*KEYS[:2])
+        before = {path.stat().st_ino for path in block_files(tmp_path)}
+        assert rig.store(*KEYS[2:4]) == set(KEYS[2:4])
+        assert {path.stat().st_ino for path in block_files(tmp_path)} == before
+        assert leftovers(tmp_path) == []
+        assert rig.load(*KEYS[2:4]) == set(KEYS[2:4])
+        assert [rig.decide(key) for key in KEYS[:2]] == [Claim.ABSENT] * 2
+        assert rig.load(*KEYS[:2]) == frozenset()
+        assert rig.tier.counters["evicted"] == 2
+        assert rig.tier.used_bytes == 2 * file_bytes(4096)
+
+
+@pytest.mark.parametrize("unfit", ["another name", "other rights", "another size"])
+def test_a_file_that_is_not_only_ours_is_removed_and_not_written_over(
+    tmp_path: Path, unfit: str
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    with file_rig(tmp_path / "root", capacity_bytes=file_bytes(4096)) as rig:
+        rig.store(KEYS[0])
+        (path,) = block_files(tmp_path)
+        before, inode = path.read_bytes(), path.stat().st_ino
+        if unfit == "another name":
+            os.link(path, kept / "copy")  # a snapshot, say
+        elif unfit == "other rights":
+            path.chmod(0o640)
+        else:
+            os.truncate(path, 4096)
+        held = path.open("rb")  # so that a new file cannot be given the same number
+        assert rig.store(KEYS[1]) == {KEYS[1]}
+        assert rig.load(KEYS[1]) == {KEYS[1]}
+        (path,) = block_files(tmp_path / "root")
+        assert path.stat().st_ino != inode
+        with held:
+            found = held.read()
+        assert len(found) >= 4096
+        assert before.startswith(found), "the old file was written over"
+
+
+def test_a_victims_file_that_cannot_be_opened_fails_the_store_and_takes_no_room(
+    tmp_path: Path,
+) -> None:
+    io = Faults()
+    with file_rig(tmp_path, io=io, capacity_bytes=2 * file_bytes(4096)) as rig:
+        rig.store(KEYS[0])
+        rig.store(KEYS[1])
+
+        def fault(path: str, flags: int) -> None:
+            if flags & os.O_WRONLY and not flags & os.O_CREAT:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        io.faults["open"] = fault
+        assert rig.store(KEYS[2]) == frozenset()
+        assert leftovers(tmp_path) == []
+        io.faults.clear()
+        assert rig.store(KEYS[2]) == {KEYS[2]}
+        assert rig.load(KEYS[1]) == {KEYS[1]}, "evicted for bytes that were gone"
+
+
+def test_t11_a_block_whose_file_is_written_over_while_another_reads_it_has_vanished(
+    tmp_path: Path,
+) -> None:
+    gate = Gate(lambda fd, buffers, offset: len(buffers) == 2)
+    io = Faults()
+    options = {"capacity_bytes": file_bytes(4096)}
+    with file_rig(tmp_path, io=io, **options) as reader, file_rig(tmp_path, **options) as writer:
+        writer.store(KEYS[0])
+        assert reader.decide(KEYS[0]) is Claim.PRESENT
+        io.faults["preadv"] = gate
+        job = reader.begin_load([KEYS[0]])
+        assert gate.reached.wait(PATIENCE)  # it has opened the file
+        assert writer.store(KEYS[1]) == {KEYS[1]}
+        gate.open.set()
+        assert reader.report(job).landed == frozenset()
+        assert reader.decide(KEYS[0]) is Claim.ABSENT
+        assert reader.tier.counters["corrupt"] == 0, "nothing is wrong with the disk"
+        assert reader.tier.counters["vanished"] == 1
+        assert writer.load(KEYS[1]) == {KEYS[1]}, "the new block was removed as a corrupt old one"
+
+
+def test_who_counts_anew_counts_what_others_are_about_to_write(tmp_path: Path) -> None:
+    gate = Gate(lambda fd, buffers, offset: len(buffers) == 2)
+    io = Faults(pwritev=gate)
+    size = file_bytes(4096)
+    with file_rig(tmp_path, io=io, capacity_bytes=2 * size) as one:
+        job = one.begin_store([KEYS[0]])
+        assert gate.reached.wait(PATIENCE)  # reserved, and nothing written yet
+        with file_rig(tmp_path, capacity_bytes=2 * size) as two:  # which counts at its start
+            assert two.store(*KEYS[1:3])
+            assert len(block_files(tmp_path)) == 1, "there was room for one beside the other's"
+            gate.open.set()
+            assert one.report(job).landed == {KEYS[0]}
 
 
 # --- clear ---

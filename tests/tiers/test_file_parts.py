@@ -222,7 +222,7 @@ def test_a_victim_that_cannot_be_removed_fails_the_store(tmp_path: Path) -> None
     io = Faults()
     with file_rig(tmp_path, io=io, capacity_bytes=file_bytes(4096)) as rig:
         rig.store(KEYS[0])
-        io.faults["unlink"] = failing(errno.EACCES)
+        io.faults["rename"] = io.faults["unlink"] = failing(errno.EACCES)
         assert rig.store(KEYS[1]) == frozenset()
         io.faults.clear()
         assert rig.store(KEYS[1]) == {KEYS[1]}
