@@ -150,7 +150,7 @@ class Secondary:
         """What the tier has to say; nothing when it raised or said nonsense."""
         try:
             poll = self.tier.poll()
-            if poll is not NOTHING and (poll.reports or poll.verified):
+            if poll is not NOTHING:
                 poll = Poll(tuple(poll.reports), self._verified(poll))
         except Exception as error:
             self.failed("poll", error)

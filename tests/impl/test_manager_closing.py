@@ -89,8 +89,11 @@ def test_all_tiers_together_get_the_timeout():
             return ()
 
     rig = Rig(tiers=[Slow("a"), Slow("b"), Slow("c")])
-    rig.manager.drain(5.0)
-    assert given == [5.0, 2.0, 0.0]
+    rig.manager.drain(6.0)
+    assert given == [6.0, 3.0, 0.0]
+    given.clear()
+    rig.manager.shutdown()
+    assert given == [5.0, 2.0, 0.0], "five seconds, unless it is said otherwise"
 
 
 def test_a_manager_that_is_shut_down_begins_nothing_and_touches_no_tier():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
@@ -297,3 +298,57 @@ def test_a_peer_that_is_sent_nothing_costs_no_job():
     handle = rig.manager.external(rig.tier.name)
     assert handle.send([], handle.on_new_request("peer")) is None
     assert rig.tier.stores == []
+
+
+def calls_that_may_fail(rig: Rig) -> dict[str, Callable[[int], object]]:
+    """What makes the manager call a method of a tier, the n-th time."""
+    request = rig.request()
+
+    def load(number: int) -> None:
+        rig.tier.has(f"k{number}")
+        rig.lookup(request, f"k{number}")
+        rig.step()
+        rig.settle()
+
+    return {
+        "lookup": lambda number: rig.lookup(request, f"absent{number}"),
+        "poll": lambda number: rig.notice(),
+        "submit_load": load,
+        "submit_store": lambda number: rig.store(request, f"s{number}"),
+        "on_new_request": lambda number: rig.request(f"r{number}"),
+    }
+
+
+@pytest.mark.parametrize(
+    "method", ["lookup", "poll", "submit_load", "submit_store", "on_new_request"]
+)
+def test_a_method_that_fails_is_complained_of_once_until_it_has_worked(method, caplog):
+    rig = Rig(slots=16, reoffers=0)
+    call = calls_that_may_fail(rig)[method]
+    for number, broken in enumerate([True, True, False, False, True, True]):
+        rig.tier.raises = {method: OSError()} if broken else {}
+        call(number)
+    assert caplog.text.count(f"{method} failed with OSError") == 2
+
+
+def test_a_batch_of_questions_that_fails_is_complained_of_once_until_it_has_worked(caplog):
+    class ManyAtOnce(ScriptedTier):
+        def lookup_many(self, keys, request):
+            self._maybe_raise("lookup_many")
+            return [self.lookup(key, request) for key in keys]
+
+    rig = Rig(tiers=[ManyAtOnce()])
+    request = rig.request()
+    for number, broken in enumerate([True, True, False, False, True, True]):
+        rig.tier.raises = {"lookup_many": OSError()} if broken else {}
+        rig.manager.exists([f"k{number}"], request)
+    assert caplog.text.count("lookup_many failed with OSError") == 2
+
+
+@pytest.mark.parametrize("nothing", [None, 0, False])
+def test_a_poll_that_says_nothing_in_a_way_of_its_own_stops_nobody(nothing):
+    rig = Rig()
+    rig.tier.poll = lambda: Poll(nothing, ())  # type: ignore[method-assign]
+    request = rig.request()
+    assert rig.lookup(request, "k") == [MISS]
+    assert rig.manager._secondaries[0].totals.errors == 1

@@ -302,3 +302,39 @@ def test_a_tier_that_raises_when_it_hears_of_a_request_is_offered_new_blocks_onl
     whole.raises["on_new_request"] = OSError()
     rig = Rig(tiers=[whole])
     assert rig.request().whole == 0
+
+
+def test_a_lookup_without_a_permit_hears_first_what_has_ended():
+    rig = Rig(slots=4, promotion_share=0.25)
+    request = rig.request()
+    rig.tier.has("k", "new")
+    rig.lookup(request, "k")
+    rig.step()
+    rig.lookup(request, "nothing")
+    rig.tier.fail(rig.tier.loads[0])
+    assert rig.probe.free_slots() == 3
+    assert rig.lookup(request, "new") == [HIT_PENDING]
+
+
+def test_a_lookup_that_finds_a_permit_and_a_slot_polls_no_tier():
+    rig = Rig(slots=4, promotion_share=0.5)
+    request = rig.request()
+    rig.tier.has("a", "b")
+    rig.lookup(request, "nothing")
+    polls = rig.tier.polls
+    assert rig.lookup(request, "a", "b") == [HIT_PENDING, HIT_PENDING]
+    assert rig.tier.polls == polls
+
+
+def test_a_block_that_was_answered_hit_to_requests_that_have_all_ended_may_go():
+    rig = Rig(slots=1)
+    requests = [rig.request(str(number)) for number in range(3)]
+    rig.store(requests[0], "a")
+    rig.settle()
+    for request in requests:
+        assert rig.lookup(request, "a") == [HIT]
+    rig.tier.has("k")
+    assert rig.lookup(rig.request("late"), "k") == [MISS]
+    for request in requests:
+        rig.manager.on_request_finished(request)
+    assert rig.lookup(rig.request("later"), "k") == [HIT_PENDING]

@@ -278,3 +278,107 @@ def test_a_manager_without_metrics_needs_no_registry():
     config = ManagerConfig(events=False)
     manager = TieredOffloadingManager(slots=2, block_bytes=8, config=config)
     assert manager.stats()["tierproof_slots"] == 2
+
+
+def test_a_miss_is_counted_under_its_reason():
+    rig = Rig(count_lookups=True, probe_deadline=5.0)
+    first, second = rig.request("first"), rig.request("second")
+    rig.tier.has("lost")
+    rig.lookup(first, "lost")
+    rig.step()
+    rig.tier.fail(rig.tier.loads[0])
+    rig.notice()
+    assert rig.lookup(second, "lost", "nowhere") == [MISS, MISS]
+    rig.tier.claims["slow"] = Claim.UNDECIDED
+    rig.lookup(second, "slow")
+    rig.step()
+    rig.now = 5.0
+    assert rig.lookup(second, "slow") == [MISS]
+    rig.tier.raises["lookup"] = OSError()
+    assert rig.lookup(second, "raised") == [MISS]
+    told = rig.manager.stats()
+    misses = {name: n for name, n in told.items() if name.startswith("tierproof_lookup_misses")}
+    assert {name.split('"')[1]: n for name, n in misses.items() if n} == {
+        "FAILED": 1,
+        "ABSENT": 1,
+        "PROBE_TIMEOUT": 1,
+        "TIER_ERROR": 1,
+    }
+
+
+@pytest.mark.parametrize("how", ["decided", "stored meanwhile"])
+def test_what_a_request_is_answered_after_a_question_is_settled_is_still_counted(how):
+    rig = Rig(count_lookups=True)
+    request, other = rig.request(), rig.request("other")
+    rig.store(other, "stored")
+    rig.tier.claims["k"] = Claim.UNDECIDED
+    assert rig.lookup(request, "k") == [RETRY]
+    if how == "decided":
+        rig.tier.claims["k"] = Claim.ABSENT
+    else:
+        rig.store(other, "k")
+    rig.lookup(request, "k")
+    assert not request.probes
+    before = rig.manager.stats()["tierproof_lookup_hits_total"]
+    assert rig.lookup(request, "stored") == [HIT]
+    assert rig.manager.stats()["tierproof_lookup_hits_total"] == before + 1
+
+
+def test_how_long_a_lookup_and_a_deferred_one_took_is_measured_wherever_the_clock_stands():
+    class Busy(ScriptedTier):
+        def lookup(self, key, request):
+            rig.now += 0.25
+            return super().lookup(key, request)
+
+    rig = Rig(tiers=[Busy()], count_lookups=True)
+    rig.now = 1000.0
+    rig.notice()
+    request = rig.request()
+    rig.lookup(request, "k")
+    assert rig.manager.stats()["tierproof_lookup_sync_delay_seconds_sum"] == 0.25
+    rig.step()
+    rig.now = 2000.0
+    rig.tier.claims["slow"] = Claim.UNDECIDED
+    rig.lookup(request, "slow")
+    rig.step()
+    rig.now = 2003.0
+    rig.tier.claims["slow"] = Claim.ABSENT
+    rig.lookup(request, "slow")
+    assert asynchronous(rig) == (1, 3.0)
+
+
+def test_each_tier_that_is_asked_for_a_key_counts_it():
+    rig = Rig(tiers=3, count_lookups=True)
+    rig.lookup(rig.request(), "k", "l")
+    stats = rig.manager.stats()
+    for tier in rig.tiers:
+        assert stats[f'tierproof_tier_queries_total{{tier="{tier.name}"}}'] == 2
+
+
+def test_a_copy_that_a_tier_would_not_begin_is_a_failed_job_that_took_no_time():
+    rig = Rig(slots=8, reoffers=0)
+    rig.tier.raises["submit_store"] = OSError()
+    rig.store(rig.request(), "a", "b")
+    stats = rig.manager.stats()
+    expected = {"store_jobs": 1, "store_job_failures": 1, "store_block_failures": 2}
+    expected |= {"stored_blocks": 0, "store_seconds": 0}
+    for name, number in expected.items():
+        assert stats[f'tierproof_{name}_total{{tier="tier0"}}'] == number, name
+
+
+def test_resets_are_counted():
+    rig = Rig()
+    for number in range(3):
+        assert rig.manager.stats()["tierproof_resets_total"] == number
+        rig.manager.reset_cache()
+
+
+def test_lookups_of_many_keys_count_the_hits_after_a_shared_one_too():
+    rig = Rig(slots=8, count_lookups=True)
+    writer, request = rig.request("writer"), rig.request()
+    rig.store(writer, "a", "b", "c")
+    rig.tier.claims["u"] = Claim.UNDECIDED
+    rig.manager.lookup_many(["a", "u", "b", "c"], request)
+    stats = rig.manager.stats()
+    assert stats["tierproof_lookup_hits_total"] == 3
+    assert stats["tierproof_lookup_queries_total"] == 4

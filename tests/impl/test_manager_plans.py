@@ -69,7 +69,9 @@ def test_tiers_are_asked_in_batches_each_for_what_is_still_open():
     assert (near.batches, far.batches) == ([("a", "b", "c")], [("b", "c")])
 
 
-@pytest.mark.parametrize("answer", [[], [Claim.PRESENT], ["yes", "no"], [None, None]])
+@pytest.mark.parametrize(
+    "answer", [[], [Claim.PRESENT], [Claim.PRESENT] * 3, ["yes", "no"], [None, None]]
+)
 def test_a_tier_that_answers_nonsense_in_a_batch_counts_as_raising(answer):
     tier = ManyAtOnce("t")
     tier.answer = answer
@@ -251,3 +253,95 @@ def test_a_block_that_was_answered_hit_keeps_that_promise_while_its_plan_makes_r
     assert (plan.verdict, plan.promoted) == (PLANNED, ("new",))
     assert "hit" in rig.probe.resident_keys()
     rig.probe.check()
+
+
+def test_what_was_found_counts_until_it_is_asked_for_again():
+    rig = Rig()
+    request = rig.request()
+    rig.tier.has("a", "b")
+    assert rig.manager.exists(["a", "b"], request) == [True, True]
+    rig.tier.claims.clear()
+    assert rig.manager.exists(["b"], request) == [False]
+    assert rig.manager.plan_load(["b"], request).verdict is LOST
+    assert rig.manager.plan_load(["a"], request).verdict is PLANNED
+
+
+def test_what_was_found_serves_one_plan():
+    rig = Rig(slots=2, promotion_share=1.0)
+    request = rig.request()
+    rig.tier.has("a")
+    rig.manager.exists(["a"], request)
+    assert rig.manager.plan_load(["a"], request).verdict is PLANNED
+    rig.step()
+    rig.settle()
+    rig.load(request, "a")
+    assert rig.begin_store(request, "x", "y").evicted == ("a",)
+    plan = rig.manager.plan_load(["a"], request)
+    assert (plan.verdict, plan.lost) == (LOST, ("a",))
+
+
+def test_a_block_that_the_gpu_is_storing_is_not_lost_to_a_plan():
+    rig = Rig()
+    request = rig.request()
+    rig.begin_store(request, "a")
+    assert rig.manager.plan_load(["a"], request).verdict is PLANNED
+
+
+def test_only_the_keys_before_the_first_without_a_permit_are_counted():
+    rig = Rig(slots=4)  # two permits
+    request = rig.request()
+    rig.tier.has("a", "b")
+    rig.lookup(request, "a", "b")
+    assert rig.manager.plan_head(["a", "new", "b"], request) == 1
+
+
+@pytest.mark.parametrize("room", ["to spare", "just enough"])
+def test_a_plan_that_fits_polls_no_tier(room):
+    rig = Rig(slots=4, promotion_share=0.5)
+    request, other = rig.request(), rig.request("other")
+    rig.tier.has("a", "b")
+    rig.begin_store(other, *(["x"] if room == "to spare" else ["x", "y"]))
+    rig.manager.exists(["a", "b"], request)
+    polls = rig.tier.polls
+    keys = ["a"] if room == "to spare" else ["a", "b"]
+    assert rig.manager.plan_load(keys, request).verdict is PLANNED
+    assert rig.tier.polls == polls
+
+
+@pytest.mark.parametrize("short", ["of slots", "of permits"])
+def test_a_plan_that_is_short_hears_first_what_has_ended(short):
+    rig = Rig(slots=2, promotion_share=0.5)
+    request, other = rig.request(), rig.request("other")
+    rig.tier.has("k", "new")
+    if short == "of slots":
+        rig.store(other, "a")
+        rig.begin_store(other, "x")
+    else:
+        rig.lookup(other, "k")
+        rig.step()
+    rig.manager.exists(["new"], request)
+    if short == "of slots":
+        rig.tier.done_all()
+    else:
+        rig.tier.fail(rig.tier.loads[0])
+    assert rig.manager.plan_load(["new"], request).verdict is PLANNED
+    rig.probe.check()
+
+
+@pytest.mark.parametrize("reader", ["itself", "another", "itself another block"])
+def test_a_planned_block_is_let_go_by_who_runs_unless_he_is_reading_it(reader):
+    rig = Rig(slots=8)
+    request, other = rig.request(), rig.request("other")
+    rig.store(request, "a", "b")
+    rig.settle()
+    mine = rig.manager.prepare_load(["a" if reader == "itself" else "b"], request)
+    theirs = rig.manager.prepare_load(["b" if reader == "itself" else "a"], other)
+    if reader != "itself another block":
+        rig.manager.complete_load(theirs if reader == "itself" else mine)
+    assert rig.probe.pins("a") == 1
+    assert rig.manager.plan_load(["a"], request).verdict is PLANNED
+    rig.step(request)
+    assert rig.probe.waiters("a") == ({request.handle} if reader == "itself" else set())
+    if reader == "itself":
+        rig.manager.complete_load(mine)
+        assert rig.probe.waiters("a") == set()

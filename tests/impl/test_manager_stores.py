@@ -188,3 +188,13 @@ def test_events_can_be_switched_off():
     rig.store(request, "b")
     rig.manager.reset_cache()
     assert rig.manager.take_events() == []
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_store_that_fits_polls_no_tier(number):
+    rig = Rig(slots=2)
+    request = rig.request()
+    rig.lookup(request, "nothing")
+    polls = rig.tier.polls
+    rig.begin_store(request, *"ab"[:number])
+    assert rig.tier.polls == polls

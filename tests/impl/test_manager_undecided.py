@@ -8,7 +8,7 @@ from tierproof import MissReason
 from tierproof.impl.requests import Request
 from tierproof.impl.tiers.base import Claim
 
-from .support import HIT_PENDING, MISS, RETRY, Rig
+from .support import HIT, HIT_PENDING, MISS, RETRY, Rig
 
 
 def test_a_tier_that_stays_undecided_counts_as_a_miss_and_is_not_asked_again():
@@ -256,3 +256,62 @@ def test_a_tier_that_has_timed_out_keeps_no_other_from_being_asked(how, late):
                 rig.manager.withdraw(["k"], request)
             assert tier.asked.count("k") == 1
         assert "k" not in rig.tiers[late].asked
+
+
+def test_time_beyond_the_deadline_is_beyond_it():
+    rig = Rig(probe_deadline=5.0)
+    rig.tier.claims["k"] = Claim.UNDECIDED
+    request = rig.request()
+    rig.lookup(request, "k")
+    rig.step()
+    rig.now = 7.0
+    assert rig.lookup(request, "k") == [MISS]
+
+
+@pytest.mark.parametrize("seconds", [0.25, 0.5, 1.0])
+def test_many_short_times_add_up_to_a_long_one_wherever_the_clock_starts(seconds):
+    rig = Rig(probe_deadline=2.0)
+    rig.now = 1000.0
+    rig.notice()
+    request = rig.request()
+    answers = []
+    for _ in range(round(2.0 / seconds)):
+        rig.tier.claims["k"] = Claim.UNDECIDED
+        answers += rig.lookup(request, "k")
+        rig.step()
+        rig.now += seconds
+        rig.tier.claims["k"] = Claim.ABSENT
+        assert rig.lookup(request, "k") == [MISS]
+        rig.step()
+        rig.now += 100.0
+    assert answers == [RETRY] * len(answers)
+    rig.tier.claims["k"] = Claim.UNDECIDED
+    assert rig.lookup(request, "k") == [MISS], "two seconds, in pieces"
+
+
+@pytest.mark.parametrize("how", ["decides", "is settled"])
+def test_a_hit_settles_its_own_question_after_that_of_another_key(how):
+    rig = Rig(slots=8)
+    request, other = rig.request(), rig.request("other")
+    rig.tier.claims.update(a=Claim.UNDECIDED, b=Claim.UNDECIDED)
+    assert rig.lookup(request, "a", "b") == [RETRY, RETRY]
+    if how == "decides":
+        rig.tier.claims["a"] = Claim.ABSENT
+        assert rig.lookup(request, "a") == [MISS]
+    else:
+        rig.store(other, "a")
+        assert rig.lookup(request, "a") == [HIT]
+    rig.store(other, "b")
+    assert rig.lookup(request, "b") == [HIT]
+    assert not request.probes
+
+
+def test_a_tier_that_decides_when_it_is_asked_for_a_plan_ends_the_question():
+    rig = Rig()
+    rig.tier.claims.update(a=Claim.UNDECIDED, b=Claim.UNDECIDED)
+    request = rig.request()
+    assert rig.manager.exists(["a", "b"], request) == [None, None]
+    rig.tier.claims["a"] = Claim.ABSENT
+    assert rig.manager.exists(["a"], request) == [False]
+    assert list(request.probes) == ["b"]
+    rig.probe.check()
