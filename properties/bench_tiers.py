@@ -1,32 +1,37 @@
 """`bench tiers`: what a tier moves, as a share of what its disk or its client library alone moves.
 
-Rounds alternate between the two sides, so that a busy neighbour hurts both; a figure is the median
-of the rounds' ratios. Every round moves new blocks into an empty tier. O_DIRECT keeps the page
-cache out of the way; where a file system refuses it, the report says so.
+Rounds alternate between the sides, and who comes first changes from round to round, so that a busy
+neighbour hurts all; a figure is the median of the rounds' ratios. Every round moves new blocks into
+empty tiers, then as many others into the full *files* tier, each of which sends one away, as in a
+cache that has run for a while (a *slab* writes over its slots in either case, and stock keeps all).
+O_DIRECT keeps the page cache out of the way; where a file system refuses it, the report says so.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from ..impl.arena import Arena
 from ..impl.tiers.base import LoadJob, StoreJob, Tier
 from ..impl.tiers.block_file import file_bytes
 from ..impl.tiers.block_tier import BlockTier
+from ..impl.tiers.file_io import THREADS
 from ..impl.tiers.files import FileTier
 from ..impl.tiers.object_store import ObjectStoreTier
 from ..impl.tiers.redis import RedisTier
 from ..impl.tiers.slab import SlabTier
 from ..impl.tiers.slab_file import file_length
-from .bench_fio import FioError
+from .bench_fio import FioError, huge_bytes
 from .bench_limits import DiskLimit
 from .bench_stock import VERSION, StockFileTier, stock_release
 from .managers import UsageError
@@ -36,7 +41,8 @@ from .tier_rig import TierRig
 from .vllm_loader import Release
 
 MIB = 1 << 20
-THREADS = 4
+CLIENTS = 4
+"""Calls at once to a server, by the tier and by its client library alone."""
 _IN_FLIGHT = 128 * MIB
 _PAUSE = 0.0002
 
@@ -94,15 +100,22 @@ class Pump:
         self.rig.close()
 
 
+Steps: TypeAlias = dict[str, Callable[[int], float]]
+"""What is measured, by name; each is told the number of the round."""
+
+
 def rounds_of(
-    rounds: int, steps: dict[str, Callable[[int], float]], progress: Callable[[int, int], None]
+    rounds: int, phases: Sequence[Steps], progress: Callable[[int, int], None]
 ) -> dict[str, list[float]]:
-    """Every step's figure in every round, the steps one after the other in each."""
-    found: dict[str, list[float]] = {name: [] for name in steps}
+    """Every step's figure in every round: a phase after the other, begun with another step each."""
+    found: dict[str, list[float]] = {name: [] for steps in phases for name in steps}
     for number in range(rounds):
         progress(number, rounds)
-        for name, step in steps.items():
-            found[name].append(step(number))
+        for steps in phases:
+            names = list(steps)
+            first = number % len(names)
+            for name in names[first:] + names[:first]:
+                found[name].append(steps[name](number))
     return found
 
 
@@ -134,14 +147,15 @@ def file_tiers(
                 tiers["stock"] = StockFileTier(stock, root / "v")
             pumps = {name: Pump(tier, size) for name, tier in tiers.items()}
             keys = [b"block %d" % n for n in range(blocks)]
-            steps: dict[str, Callable[[int], float]] = {"limit write": _step(limit.write)}
+            others = [b"other %d" % n for n in range(blocks)]
+            stores: Steps = {"limit write": _step(limit.write)}
+            loads: Steps = {"limit read": _step(limit.read)}
             for name, pump in pumps.items():
-                steps[f"{name} store"] = _emptied(pump, keys)
-            steps["limit read"] = _step(limit.read)
-            for name, pump in pumps.items():
-                steps[f"{name} load"] = _loaded(pump, keys)
+                stores[f"{name} store"] = _emptied(pump, keys)
+                loads[f"{name} load"] = _moved(pump, others if name == "files" else keys, "load")
+            full: Steps = {"files store when full": _moved(pumps["files"], others, "store")}
             try:
-                found = rounds_of(rounds, steps, progress)
+                found = rounds_of(rounds, [stores, full, loads], progress)
             except FioError as error:
                 raise UsageError(f"the disk's limit could not be measured: {error}") from error
             finally:
@@ -155,21 +169,27 @@ def file_tiers(
                 direct = (
                     "O_DIRECT" if files.direct else "buffered: the file system refuses O_DIRECT"
                 )
-                report.lines.append(f"the disk's limit is measured by {limit.by}; tiers: {direct}")
+                report.lines.append(
+                    f"the disk's limit is measured by {limit.by}; our tiers: {direct}, {THREADS} "
+                    f"threads, {_on_huge_pages(pumps.values())}"
+                )
     report.lines.append(told)
 
 
 LIMITS = (
     ("slab store", "limit write", 0.9),
     ("files store", "limit write", 0.4),
+    ("files store when full", "limit write", 0.4),
     ("slab load", "limit read", 0.9),
     ("files load", "limit read", 0.9),
 )
 """What is compared with what, and the ratio that is the goal with blocks of 4 MiB."""
-STOCK = tuple(
-    (f"{layout} {what}", f"stock {what}", 1.0)
-    for what in ("store", "load")
-    for layout in ("files", "slab")
+STOCK = (
+    ("files store", "stock store", 1.0),
+    ("files store when full", "stock store", 1.0),
+    ("slab store", "stock store", 1.0),
+    ("files load", "stock load", 1.0),
+    ("slab load", "stock load", 1.0),
 )
 
 
@@ -207,8 +227,14 @@ def _emptied(pump: Pump, keys: Sequence[bytes]) -> Callable[[int], float]:
     return store
 
 
-def _loaded(pump: Pump, keys: Sequence[bytes]) -> Callable[[int], float]:
-    return lambda number: pump.move(keys, "load")
+def _moved(pump: Pump, keys: Sequence[bytes], what: str) -> Callable[[int], float]:
+    return lambda number: pump.move(keys, what)
+
+
+def _on_huge_pages(pumps: Iterable[Pump]) -> str:
+    arenas = sum(len(pump.rig.arena.view) for pump in pumps)
+    huge = min(arenas, huge_bytes(os.getpid()))
+    return f"{huge >> 20} of {arenas >> 20} MiB of all tiers' buffers on huge pages"
 
 
 def _goal(what: str, of: list[float], to: list[float], goal: float) -> str:
@@ -239,15 +265,17 @@ def remote_tiers(
                 blocks = max(8, total // size)
                 keys = [b"block %d" % n for n in range(blocks)]
                 arena = Arena(slots=8, block_bytes=size)
-                tier, put, get = measure(server, arena)
-                pump = Pump(tier, size)
-                steps: dict[str, Callable[[int], float]] = {
-                    "client put": _step(partial(_alone, put, blocks, size)),
+                sides = measure(server, arena)
+                pump = Pump(sides.tier, size)
+                stores: Steps = {
+                    "client put": _step(partial(_alone, sides.put, blocks, size)),
                     "store": _emptied(pump, keys),
-                    "client get": _step(partial(_alone, get, blocks, size)),
-                    "load": _loaded(pump, keys),
                 }
-                found = rounds_of(rounds, steps, progress)
+                loads: Steps = {
+                    "client get": _step(partial(_alone, sides.get, blocks, size)),
+                    "load": _moved(pump, keys, "load"),
+                }
+                found = rounds_of(rounds, [stores, loads], progress)
                 pump.close()
             finally:
                 server.kill()
@@ -256,34 +284,45 @@ def remote_tiers(
                 text = f"{name} {what}, {size // MIB} MiB, of the client alone"
                 report.measures.append(Measure(text, value, ""))
                 report.lines.append(_goal(f"{name} {what}", found[what], found[to], 0.8))
+            report.lines.append(f"{name} is measured with {sides.by}, {CLIENTS} calls at once")
 
 
 def _alone(call: Callable[[int], object], blocks: int, size: int) -> float:
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(CLIENTS) as pool:
         began = time.perf_counter()
         list(pool.map(call, range(blocks)))
         return blocks * size / (time.perf_counter() - began) / 1e9
 
 
-def _redis_sides(server: RedisServer, arena: Arena) -> tuple[Tier, Any, Any]:
+class _Sides(NamedTuple):
+    """A tier, and its client library alone: what puts and gets block n, and what that is."""
+
+    tier: Tier
+    put: Callable[[int], object]
+    get: Callable[[int], object]
+    by: str
+
+
+def _redis_sides(server: RedisServer, arena: Arena) -> _Sides:
     from ..impl.tiers.redis_store import client_library
 
     library = client_library()
     client = (getattr(library, "Valkey", None) or library.Redis)(port=server.port)
     data = [arena.row(slot).tobytes() for slot in range(8)]
-    return (
-        RedisTier(server.url, threads=THREADS),
+    return _Sides(
+        RedisTier(server.url, threads=CLIENTS),
         lambda n: client.set(f"alone {n}", data[n % 8]),
         lambda n: client.get(f"alone {n}"),
+        f"{library.__name__} {version(library.__name__)} and redis-server on this machine",
     )
 
 
-def _s3_sides(server: SeaweedServer, arena: Arena) -> tuple[Tier, Any, Any]:
+def _s3_sides(server: SeaweedServer, arena: Arena) -> _Sides:
     obstore: Any = importlib.import_module("obstore")
     store = server.store(30.0)
-    tier = ObjectStoreTier(store, threads=THREADS, timeout=30.0)
-    return (
-        tier,
+    return _Sides(
+        ObjectStoreTier(store, threads=CLIENTS, timeout=30.0),
         lambda n: obstore.put(store, f"alone/{n}", arena.row(n % 8), use_multipart=False),
         lambda n: obstore.get(store, f"alone/{n}").bytes(),
+        f"obstore {version('obstore')} and SeaweedFS on this machine",
     )

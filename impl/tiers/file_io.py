@@ -20,6 +20,11 @@ Buffer: TypeAlias = "memoryview | mmap.mmap | bytearray | bytes"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Error numbers that say only that there is no room."""
 
+THREADS = 16
+"""Blocks that a file tier moves at once where nobody says otherwise. Four are enough for an idle
+disk beside idle cores; while the cores are busy, a thread that has read its block waits for one to
+check it, and the disk must not wait with it (vLLM's file tier has 32 threads)."""
+
 PAGE = 4096
 """Alignment of memory, offset and length that O_DIRECT is probed with, in bytes."""
 

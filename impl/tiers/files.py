@@ -16,7 +16,7 @@ from .block_folder import BlockFolder
 from .block_tier import BlockTier, Mover, at_least
 from .file_capacity import FileCapacity
 from .file_index import FileIndex
-from .file_io import PAGE, FileIO, probe_direct
+from .file_io import PAGE, THREADS, FileIO, probe_direct
 from .file_mover import FileMover
 
 
@@ -60,7 +60,7 @@ class FileTier(BlockTier):
         namespace: str | bytes | Namespace = "",
         name: str = "files",
         capacity_bytes: int | None = None,
-        threads: int = 4,
+        threads: int = THREADS,
         io_deadline: float | None = 30.0,
         queued_stores: int = 256,
         direct: bool | None = None,

@@ -14,7 +14,7 @@ from ..keys import Namespace
 from .base import claims_all_but
 from .block_tier import BlockTier, Mover, at_least
 from .file_index import FileIndex
-from .file_io import PAGE, FileIO, probe_direct
+from .file_io import PAGE, THREADS, FileIO, probe_direct
 from .slab_file import SlabFile, file_length, slot_bytes, slot_count
 from .slab_mover import SlabMover
 
@@ -59,7 +59,7 @@ class SlabTier(BlockTier):
         capacity_bytes: int,
         namespace: str | bytes | Namespace = "",
         name: str = "slab",
-        threads: int = 4,
+        threads: int = THREADS,
         io_deadline: float | None = 30.0,
         queued_stores: int = 256,
         direct: bool | None = None,

@@ -72,9 +72,9 @@ def takes_turns(folder: Path) -> None:
     order: list[str] = []
     real = bench_tiers.rounds_of
 
-    def watched(rounds: int, steps: dict[str, Any], progress: Any) -> Any:
-        order.extend(steps)
-        return real(rounds, steps, progress)
+    def watched(rounds: int, phases: Any, progress: Any) -> Any:
+        order.extend(name for steps in phases for name in steps)
+        return real(rounds, phases, progress)
 
     bench_tiers.rounds_of = watched
     report = Report("bench tiers")
@@ -83,13 +83,16 @@ def takes_turns(folder: Path) -> None:
     )
     told = {m.what: m.value for m in report.measures if "vLLM" in m.what}
     assert set(told) == {
-        f"{layout} {what}, 4 MiB, of vLLM {VERSION}'s file tier"
-        for layout in ("files", "slab")
-        for what in ("store", "load")
+        f"{what}, 4 MiB, of vLLM {VERSION}'s file tier"
+        for what in (
+            *("files store", "files store when full", "files load"),
+            *("slab store", "slab load"),
+        )
     }
     assert all(0.01 < value < 100 for value in told.values()), told
     assert order.index("files store") < order.index("stock store") < order.index("limit read")
-    assert sum("'s file tier: " in line and "; goal 1 " in line for line in report.lines) == 4
+    assert order.index("files store") < order.index("files store when full")
+    assert sum("'s file tier: " in line and "; goal 1 " in line for line in report.lines) == 5
     assert f"the file tier of vLLM {VERSION} moves its bytes by its" in report.lines[-1]
     assert list(folder.iterdir()) == [], "the benchmark left files"
 

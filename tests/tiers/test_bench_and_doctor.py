@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,29 @@ def test_both_layouts_are_measured_against_a_limit_of_the_same_run(
         report, tmp_path, sizes=[MIB, 4 * MIB], total=8 * MIB, rounds=2, progress=silent
     )
     of_the_limit = [m for m in report.measures if m.what.endswith("of the limit")]
-    assert len(of_the_limit) == 8
+    assert len(of_the_limit) == 10
     assert all(0 < measure.value < 20 for measure in of_the_limit)
-    assert any("the disk's limit is measured by" in line for line in report.lines)
-    assert sum("of the limit:" in line and "goal 0." in line for line in report.lines) == 4
+    (how,) = [line for line in report.lines if "the disk's limit is measured by" in line]
+    assert "16 threads" in how
+    assert how.endswith("MiB of all tiers' buffers on huge pages")
+    assert sum("of the limit:" in line and "goal 0." in line for line in report.lines) == 5
     assert list(tmp_path.iterdir()) == [], "the benchmark left files"
+
+
+def test_who_comes_first_changes_from_round_to_round() -> None:
+    began: list[tuple[str, int]] = []
+
+    def step(name: str) -> Callable[[int], float]:
+        def run(number: int) -> float:
+            began.append((name, number))
+            return float(number)
+
+        return run
+
+    phases = [{name: step(name) for name in "abc"}, {"x": step("x")}, {"y": step("y")}]
+    found = bench_tiers.rounds_of(2, phases, silent)
+    assert found == {name: [0.0, 1.0] for name in "abcxy"}
+    assert "".join(name for name, _ in began) == "abcxy" + "bcaxy"
 
 
 def test_servers_are_measured_against_their_clients(
@@ -62,6 +81,7 @@ def test_servers_are_measured_against_their_clients(
         "redis load, 1 MiB, of the client alone",
     ]
     assert "s3: not measured; not here" in report.lines
+    assert any(line.startswith("redis is measured with ") for line in report.lines)
 
 
 def test_calls_are_timed_beside_tiers_and_beside_a_memcpy(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_without_the_release_the_comparison_is_left_out_with_what_to_do(
     bench_tiers.file_tiers(
         report, tmp_path, sizes=[MIB], total=8 * MIB, rounds=1, progress=lambda *_: None
     )
-    assert len(report.measures) == 4
+    assert len(report.measures) == 5
     assert f"tierproof fetch-vllm {VERSION}" in report.lines[-1]
     assert "is not compared" in report.lines[-1]
 
