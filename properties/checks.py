@@ -187,8 +187,14 @@ def by_runs(
     from .real_tiers import with_files
 
     with driving(chosen):
-        result = fuzz(chosen.factory, examples=examples, seed=seed, progress=progress)
-        real = with_files(chosen.factory, operations=files, seed=seed)
+        result = fuzz(
+            chosen.factory,
+            examples=examples,
+            seed=seed,
+            progress=progress,
+            counts=chosen.answers_for,
+        )
+        real = with_files(chosen.factory, operations=files, seed=seed, counts=chosen.answers_for)
     counts = {
         "examples": result.examples,
         "operations": result.operations + real.operations,
@@ -205,13 +211,20 @@ def by_runs(
     report.lines.append(
         f"runs: {result.examples:,} histories, {result.operations:,} operations in "
         f"{seconds:.1f} s (hypothesis {versions()['hypothesis']}, seed {seed})"
+        f"{fewer(result.examples, examples, 'histories')}"
     )
     if files:
         report.lines.append(
             f"files: {real.operations:,} operations over a real file tier in {real.seconds:.1f} s; "
             f"{real.stored:,} blocks written, {real.loaded:,} read back and compared"
+            f"{fewer(real.operations, files, 'operations')}"
         )
     return result.divergences
+
+
+def fewer(done: int, asked: int, what: str) -> str:
+    """What is said where less was tried than was asked for; nothing where it was not less."""
+    return f"; fewer than the {asked:,} {what} that were asked for" if done < asked else ""
 
 
 def ask_no_more_of(chosen: Chosen, report: Report, seed: int) -> None:

@@ -34,7 +34,7 @@ from .options import (
     SeedOption,
     write_fault,
 )
-from .processes import interruptible
+from .processes import interrupted, interruptible
 from .report import COULD_NOT, GOOD, INTERRUPTED, writable
 from .terminal import Terminal
 
@@ -284,6 +284,9 @@ def main(args: Sequence[str] | None = None) -> int:
         print("tierproof: interrupted", file=sys.stderr)
         return INTERRUPTED
     except Exception as fault:
+        if interrupted():
+            print("tierproof: interrupted", file=sys.stderr)
+            return INTERRUPTED
         write_fault(list(sys.argv[1:] if args is None else args), fault)
         raise
     return GOOD

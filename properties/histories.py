@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ..model.operations import (
@@ -18,9 +19,9 @@ from ..model.operations import (
     Setting,
     TierSetting,
 )
-from ..model.state import State
 from .driver import Driver, Factory
 from .found import Found
+from .leading import Led
 from .lockstep import Divergence, Lockstep
 from .moves import Menu, moves
 from .tour import PATIENT, Patience
@@ -75,9 +76,8 @@ def a_menu(rng: random.Random) -> Menu:
     )
 
 
-def draw(rng: random.Random, state: State, menu: Menu) -> Operation:
+def draw(rng: random.Random, now: Sequence[Operation]) -> Operation:
     """First the kind, then the operation: else the many lookups crowd the few others out."""
-    now = list(moves(state, menu))
     kind = rng.choice(sorted({op.op for op in now}))
     return rng.choice([op for op in now if op.op == kind])
 
@@ -91,7 +91,7 @@ def first_found(factory: Factory, seeds: range, steps: int = 60) -> Found | None
         menu = a_menu(rng)
         try:
             for _ in range(steps):
-                lockstep.do(draw(rng, lockstep.state, menu))
+                lockstep.do(draw(rng, list(moves(lockstep.state, menu))))
         except Divergence as divergence:
             return Found(setting, divergence, "runs")
     return None
@@ -144,17 +144,17 @@ def many(
             withdraw=menu.withdraw and can("withdraw"),
             resets=menu.resets and can("reset_cache"),
         )
-        lockstep = Lockstep(factory, setting)
-        lockstep.reached = result.reached
+        led = Led(factory, Lockstep(factory, setting), patience.counts)
+        led.lockstep.reached = result.reached
         try:
-            for _ in range(steps):
-                lockstep.do(draw(rng, lockstep.state, menu))
+            while len(led.lockstep.history) < steps and (now := led.now(menu)):
+                led.do(draw(rng, now))
         except Divergence as divergence:
-            counts = patience.counts(divergence.contract)
-            wrong += counts
-            if counts or len(result.divergences) < 2 * patience.enough:
-                result.divergences.append(Found(setting, divergence, "runs"))
+            wrong += 1
+            result.divergences.append(Found(setting, divergence, "runs"))
+        room = max(0, 2 * patience.enough - len(result.divergences))
+        result.divergences += led.passed[:room]
         result.histories += 1
-        result.operations += len(lockstep.history)
+        result.operations += len(led.lockstep.history)
     result.seconds = time.perf_counter() - began
     return result

@@ -11,6 +11,9 @@ from typing import Any, TypeAlias
 import z3
 from z3 import z3core
 
+# Ctrl-C is for Python to hear: z3 would end one question by it, of thousands, and tell nobody.
+z3.set_param("ctrl_c", False)
+
 Term: TypeAlias = Any
 """A z3 expression; z3 ships no types."""
 Read: TypeAlias = Callable[..., Term]

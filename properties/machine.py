@@ -29,8 +29,9 @@ from ..model.operations import (
 )
 from .driver import Driver, Factory
 from .found import Found
+from .leading import Led, every
 from .lockstep import Divergence, Lockstep
-from .moves import Menu, moves
+from .moves import Menu
 
 Progress = Callable[[int, int], None]
 
@@ -87,12 +88,21 @@ class LockstepMachine(RuleBasedStateMachine):
     factory: Factory
     on_divergence: Callable[[Found], None] | None = None
     on_example: Callable[[int], None] | None = None
+    counts: Callable[[str], bool]
+    """Does a contract count? Who does not claim one diverges where that is natural (`leading`)."""
     reached: set[str]
     """What came about on the way with the manager in step (`situations`), all examples together."""
+    passed: list[Found]
+    """The first findings that did not count."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.lockstep: Lockstep | None = None
+        self.led: Led | None = None
+
+    @property
+    def lockstep(self) -> Lockstep | None:
+        """Where the history is."""
+        return None if self.led is None else self.led.lockstep
 
     @initialize(setting=settings_of_histories(), menu=menus)
     def start(self, setting: Setting, menu: Menu) -> None:
@@ -101,9 +111,10 @@ class LockstepMachine(RuleBasedStateMachine):
         if not Driver(factory, Setting()).can("external"):  # it does not serve peers
             own = tuple(r for r in setting.requests if r.external_of is None)
             setting = replace(setting, requests=own)
-        self.lockstep = Lockstep(factory, setting)
-        self.lockstep.reached = type(self).reached
-        can = self.lockstep.driver.can
+        lockstep = Lockstep(factory, setting)
+        lockstep.reached = type(self).reached
+        self.led = Led(factory, lockstep, type(self).counts)
+        can = lockstep.driver.can
         self.menu = replace(
             menu,
             lookup_many=menu.lookup_many and can("lookup_many"),
@@ -115,9 +126,9 @@ class LockstepMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def operation(self, data: st.DataObject) -> None:
         """Perform one of the operations that make sense now."""
-        if self.lockstep is None:
+        now = [] if self.led is None else self.led.now(self.menu)
+        if not now:
             return
-        now = list(moves(self.lockstep.state, self.menu))
         # first the kind, then the operation: else the many lookups crowd the few others out
         kind = data.draw(st.sampled_from(sorted({op.op for op in now})), label="kind")
         op = data.draw(st.sampled_from([op for op in now if op.op == kind]), label="operation")
@@ -126,13 +137,13 @@ class LockstepMachine(RuleBasedStateMachine):
 
     def perform(self, op: Operation) -> None:
         """Perform an operation on both; a divergence fails the example in the contract's words."""
-        assert self.lockstep is not None
+        assert self.led is not None
         try:
-            self.lockstep.do(op)
+            self.led.do(op)
         except Divergence as divergence:
             report = type(self).on_divergence
             if report is not None:
-                report(Found(self.lockstep.setting, divergence, "runs"))
+                report(Found(self.led.lockstep.setting, divergence, "runs"))
             raise AssertionError(
                 f"{divergence.contract}: {divergence.words}\n  here: {divergence.said}"
             ) from divergence
@@ -140,8 +151,12 @@ class LockstepMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Count what was done."""
         report = type(self).on_example
-        if report is not None and self.lockstep is not None:
-            report(len(self.lockstep.history))
+        if self.led is None:
+            return
+        known = {found.contract for found in type(self).passed}
+        type(self).passed += [found for found in self.led.passed if found.contract not in known]
+        if report is not None:
+            report(len(self.led.lockstep.history))
 
 
 def machine(
@@ -149,6 +164,7 @@ def machine(
     *,
     on_divergence: Callable[[Found], None] | None = None,
     on_example: Callable[[int], None] | None = None,
+    counts: Callable[[str], bool] = every,
 ) -> type[LockstepMachine]:
     """A state machine that holds the managers of `factory` to the model."""
     return type(
@@ -156,7 +172,9 @@ def machine(
         (LockstepMachine,),
         {
             "factory": staticmethod(factory),
+            "counts": staticmethod(counts),
             "reached": set(),
+            "passed": [],
             "on_divergence": staticmethod(on_divergence) if on_divergence else None,
             "on_example": staticmethod(on_example) if on_example else None,
         },
@@ -183,10 +201,12 @@ def fuzz(
     seed: int | None = None,
     steps: int = 50,
     progress: Progress | None = None,
+    counts: Callable[[str], bool] = every,
 ) -> FuzzResult:
     """Run `examples` random histories of up to `steps` operations.
 
-    The settings are local: neither a profile nor the example database of the user is touched.
+    A finding of a contract that does not count is kept, and the history goes on past it. The
+    settings are local: neither a profile nor the example database of the user is touched.
     """
     result = FuzzResult(seed=random.randrange(2**32) if seed is None else seed)
     began = time.perf_counter()
@@ -199,7 +219,7 @@ def fuzz(
             progress(min(result.examples, examples), examples)
 
     built: Any = with_seed(result.seed)(
-        machine(factory, on_divergence=latest.append, on_example=count)
+        machine(factory, on_divergence=latest.append, on_example=count, counts=counts)
     )
     try:
         run_state_machine_as_test(
@@ -220,6 +240,7 @@ def fuzz(
             raise
         # Hypothesis replays the smallest failing example last
         result.divergences.append(latest[-1])
+    result.divergences += built.passed
     result.reached = built.reached
     result.seconds = time.perf_counter() - began
     return result

@@ -79,6 +79,10 @@ class Chosen:
     inexpressible: Mapping[str, str] = field(default_factory=dict)
     """Contracts that its interface has no words for, each with the reason."""
 
+    def answers_for(self, contract: str) -> bool:
+        """Is it news that this contract is broken: is it claimed, and no known gap?"""
+        return contract in self.claims and contract not in self.known_gaps
+
 
 def shipped(
     *, slots: int, tiers: Sequence[Any], clock: Clock, block_bytes: int

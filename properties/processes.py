@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import _thread
 import multiprocessing
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
+
+SOON = 0.01
+"""Seconds after which a Ctrl-C that was not heard comes again."""
 
 
 @contextmanager
@@ -40,6 +45,7 @@ def interruptible() -> Iterator[None]:
     """Ctrl-C ends the worker processes of a check too, which would else finish what they do."""
 
     def interrupt(number: int, frame: object) -> None:
+        _heard.set()
         # the threads that wait for the workers have nothing to tell about the end of these
         threading.excepthook = lambda _: None
         for worker in multiprocessing.active_children():
@@ -49,8 +55,32 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, interrupt)
+
+    def unheard(told: sys.UnraisableHookArgs) -> None:
+        if told.exc_type is not KeyboardInterrupt:
+            shown(told)
+        else:  # it came while something was tidied away, which nothing can end: once more, later
+            again = threading.Timer(SOON, _thread.interrupt_main)
+            again.daemon = True
+            again.start()
+
+    _heard.clear()
+    before, shown = signal.signal(signal.SIGINT, interrupt), sys.unraisablehook
+    sys.unraisablehook = unheard
     try:
         yield
     finally:
+        sys.unraisablehook = shown
         signal.signal(signal.SIGINT, before)
+
+
+_heard = threading.Event()
+
+
+def interrupted() -> bool:
+    """Has there been a Ctrl-C in the command that runs?
+
+    Where it comes while arguments are made ready for a library in C, what is raised is an error of
+    these arguments.
+    """
+    return _heard.is_set()

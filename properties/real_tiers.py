@@ -24,6 +24,7 @@ from ..model.operations import Operation, RequestSetting, Setting, TierSetting
 from ..model.reference import apply
 from .driver import Factory, Got
 from .found import Found
+from .leading import every
 from .lockstep import Divergence, Lockstep
 from .moves import Menu, moves
 
@@ -154,6 +155,8 @@ class RealResult:
     seconds: float = 0.0
 
 
+EPISODES = 50
+"""At most: each builds a tier, and one manager may end all of them after a few operations."""
 MENU = Menu(
     batches=True,
     withdraw=True,
@@ -175,6 +178,7 @@ def with_files(
     seed: int = 0,
     folder: Path | None = None,
     progress: Progress | None = None,
+    counts: Callable[[str], bool] = every,
 ) -> RealResult:
     """Drive a manager over a file tier in a folder of its own, in lockstep with the model.
 
@@ -184,13 +188,16 @@ def with_files(
         seed: of the choice of operations; when I/O ends is the system's choice.
         folder: where the blocks go; a temporary folder when None.
         progress: called with (operations done, operations) now and then.
+        counts: does a contract count? One that does not ends an episode and not the run.
     """
     result = RealResult()
     began = time.perf_counter()
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="tierproof-", dir=folder) as root:
         episode = 0
-        while result.operations < operations and not result.divergences:
+        while result.operations < operations and episode < EPISODES:
+            if any(counts(found.contract) for found in result.divergences):
+                break
             # the same folder again: later episodes find what earlier ones have stored
             _episode(factory, rng, Path(root), episode, min(400, operations), result)
             episode += 1

@@ -108,6 +108,10 @@ class Facts:
     undecided: dict[tuple[str, str], float] = field(default_factory=dict)
     """(key, request) -> when a tier was first undecided about it."""
     replayed: set[str] = field(default_factory=set)
+    crossed: set[str] = field(default_factory=set)
+    """Blocks of which an operation has ended while a later one went on."""
+    outlived: set[int] = field(default_factory=set)
+    """Numbers of the loads to the GPU that have ended, and whose request had ended before."""
     held: bool = False
     reset_steps: int = 0
     """How many steps have ended since the latest reset."""
@@ -229,6 +233,7 @@ class Facts:
         """A block is gone."""
         self.resident.discard(key)
         self.hit.discard(key)
+        self.crossed.discard(key)
         for at in [at for at in self.cascades if at[1] == key]:
             del self.cascades[at]
 
@@ -250,6 +255,7 @@ class Facts:
             blocks.clear()
         for found in (self.writers, self.cascades, self.offered):
             found.clear()
+        self.crossed.clear()
         for copy in self.running():
             copy.stale = True
         for job in self.untold():

@@ -43,6 +43,9 @@ class Bench:
         around = surroundings or Surroundings()
         self.media: Media = around.media or Folder(root)
         self.outage: Outage | None = around.outage
+        self.stops = around.stops
+        self.left_out: list[str] = []
+        """What was not tried, because there is nothing by which its I/O can be stopped."""
         if isinstance(self.outage, DiskOutage):
             self.outage = DiskOutage()
             self.factory = partial(factory, io=self.outage)
@@ -62,6 +65,12 @@ class Bench:
                 self.outage.release()
             rig.close()
             self.counts["reports"] += len(rig.reports)
+
+    def can_stop(self, what: str) -> bool:
+        """Is there an outage? If not, what would have been tried with it is left out."""
+        if self.outage is None and self.stops:
+            self.left_out.append(what)
+        return self.outage is not None
 
     @property
     def can_fork(self) -> bool:

@@ -22,7 +22,7 @@ from .conformance import Kit, settle, trial_of
 from .contracts import RUNS
 from .manager_conformance import factory_of, name_of
 from .tier_surroundings import Surroundings
-from .tiers_under_test import CHECKS, ChosenTier, built, known
+from .tiers_under_test import CHECKS, ChosenTier, built, known, surroundings_of
 from .trial import TierTrial
 
 
@@ -52,8 +52,9 @@ class TierConformance:
         )
 
     def surround(self, root: Path) -> Surroundings:
-        """What the kit may damage and stop; by default the files below the root."""
-        return Surroundings()
+        """What the kit may damage and stop; by default what the factory's attributes `media` and
+        `outage` say, and without them the files below the root."""
+        return surroundings_of(factory_of(self), root)
 
     @pytest.mark.parametrize(
         "contract",

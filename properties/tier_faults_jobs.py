@@ -100,12 +100,16 @@ class ReportsUnknownKeysAsLanded(Specimen):
 
 @fault("T6-own-arguments")
 class SharesArguments(Specimen):
-    """Keeps the caller's lists and reads them when it comes to it."""
+    """Keeps the arguments of the latest load in one place, and reads them when it comes to it."""
+
+    latest: LoadJob
 
     def submit_load(self, job: LoadJob) -> None:
         """Begin later."""
+        self.latest = job
         later = threading.Timer(
-            0.01, lambda: self.begin(job.job_id, self.loads, tuple(job.keys), tuple(job.slots))
+            0.01,
+            lambda: self.begin(job.job_id, self.loads, self.latest.keys, self.latest.slots),
         )
         later.start()
 

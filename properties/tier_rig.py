@@ -29,6 +29,10 @@ class TierBroken(Exception):
         self.said = said
 
 
+class NotTried(Exception):
+    """What a contract speaks of could not be brought about here; says why."""
+
+
 def payload(key: Key, block_bytes: int) -> bytes:
     """Bytes that belong to `key` alone: the key's name first, then noise made from it."""
     name = repr(key).encode()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,9 @@ from .tier_rig import payload
 
 _MARK = 64
 """Bytes by which a block is found: its key's name and the beginning of its noise."""
+
+
+_A_MOMENT = 0.05
 
 
 class Media(Protocol):
@@ -61,6 +66,8 @@ class Surroundings:
 
     media: Media | None = None
     outage: Outage | None = None
+    stops: bool = True
+    """Does it depend on anything that could stop? A tier in this process's memory does not."""
 
 
 class Folder:
@@ -227,6 +234,50 @@ class DiskOutage(FileIO):
         """As `FileIO.pwritev`, through the disk."""
         self._answer()
         return super().pwritev(fd, buffers, offset)
+
+
+class Pipes:
+    """Stored blocks whose files are pipes for a while: who reads one waits until it is released.
+
+    What stops a tier of which the kit knows nothing but the files below its root. A tier that holds
+    its files open, or looks at them before it reads, is not stopped.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+        self.waited = 0
+        """How many of the pipes had a reader when they were released."""
+
+    def put(self, media: Media, keys: Sequence[Key], block_bytes: int) -> int:
+        """Exchange the files of blocks; how many could be."""
+        if isinstance(media, Folder):
+            for key in keys:
+                place = find(media, key, block_bytes)
+                if place is not None and place.alone:
+                    self._kept[place.name] = media.read(place.name)
+                    os.unlink(place.name)
+                    os.mkfifo(place.name)
+        return len(self._kept)
+
+    def release(self) -> None:
+        """Whoever waits reads an empty file; then the files are as they were."""
+        ends = []
+        for name in self._kept:
+            try:
+                os.close(os.open(name, os.O_WRONLY | os.O_NONBLOCK))
+                self.waited += 1
+            except OSError:  # nobody reads it, or the tier has taken it away
+                pass
+            with suppress(OSError):
+                ends.append(os.open(name, os.O_RDWR | os.O_NONBLOCK))
+        time.sleep(_A_MOMENT)  # for whoever is about to open one
+        for end in ends:
+            os.close(end)
+        for name, data in self._kept.items():
+            with suppress(OSError):
+                os.unlink(name)
+                Path(name).write_bytes(data)
+        self._kept.clear()
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A factory of a user's own may have two attributes: `media` and `outage`, each a function of the root
 that returns what `tier_surroundings` calls by these names. Without them the files below the root
-are the media, and nothing can be stopped.
+are the media, and nothing can be stopped; `outage = None` says that nothing needs to be.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .managers import UsageError, named, told
 from .report import Report, Result
 from .servers import NoServerError, RedisServer, SeaweedServer
 from .tier_bench import BLOCK_BYTES, Bench, Check
-from .tier_rig import TierBroken
+from .tier_rig import NotTried, TierBroken
 from .tier_surroundings import BucketMedia, DiskOutage, RedisMedia, ServerOutage, Surroundings
 from .tier_writer import TierFactory
 
@@ -116,8 +116,9 @@ def known(spec: str, attribute: str, said: Any) -> Any:
 
 def _resolved(spec: str, stack: ExitStack) -> tuple[TierFactory, Callable[[Path], Surroundings]]:
     if spec in ("memory", "files", "slab"):
-        outage = None if spec == "memory" else DiskOutage
-        return getattr(tier_factories, spec), lambda root: Surroundings(outage=outage and outage())
+        if spec == "memory":
+            return tier_factories.memory, lambda root: Surroundings(stops=False)
+        return getattr(tier_factories, spec), lambda root: Surroundings(outage=DiskOutage())
     if spec in ("redis", "s3"):
         folder = Path(stack.enter_context(_temporary_folder()))
         try:
@@ -130,12 +131,17 @@ def _resolved(spec: str, stack: ExitStack) -> tuple[TierFactory, Callable[[Path]
     if ":" not in spec:
         raise UsageError(f"there is no tier {spec!r}; {WAYS}")
     found = named(spec, WAYS, FACTORY, block_bytes=1, root=Path(), namespace="")
+    return found, partial(surroundings_of, found)
 
-    def surround(root: Path) -> Surroundings:
-        media, outage = getattr(found, "media", None), getattr(found, "outage", None)
-        return Surroundings(media and media(root), outage and outage(root))
 
-    return found, surround
+def surroundings_of(factory: Any, root: Path) -> Surroundings:
+    """What a factory says by its attributes `media` and `outage`; None: nothing stops."""
+    media, outage = getattr(factory, "media", None), getattr(factory, "outage", None)
+    return Surroundings(
+        media and media(root),
+        outage and outage(root),
+        stops=outage is not None or not hasattr(factory, "outage"),
+    )
 
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
@@ -166,15 +172,16 @@ def _on_server(
 
 def check_contract(
     chosen: ChosenTier, contract: str, root: Path, *, operations: int = 1000
-) -> dict[str, int]:
-    """Hold a tier to one contract in an empty folder; what was done, counted.
+) -> Bench:
+    """Hold a tier to one contract in an empty folder; the bench knows what was done there.
 
     Raises:
         TierBroken: it does not keep it, or another one that had to hold for the check.
+        NotTried: what the contract speaks of could not be brought about.
     """
     bench = Bench(chosen.factory, root, chosen.surround(root), operations=operations)
     CHECKS[contract](bench)
-    return dict(bench.counts)
+    return bench
 
 
 def check_tier(
@@ -201,7 +208,14 @@ def check_tier(
             root.mkdir(mode=0o700)
             verdict, says, counts = "holds", "", {}
             try:
-                counts = check_contract(chosen, contract, root, operations=operations)
+                bench = check_contract(chosen, contract, root, operations=operations)
+                counts = dict(bench.counts)
+                report.lines += [
+                    f"{contract}: {what} was not tried, since its factory has no outage(root)"
+                    for what in bench.left_out
+                ]
+            except NotTried as reason:
+                verdict, says = "not_reached", str(reason)
             except TierBroken as error:
                 broken.setdefault(error.contract, error.said)
                 verdict, says = "unknown", f"{error.contract} is broken first: {error.said}"

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from . import watch_tour, watched
 from .budget import Budget
-from .checks import ask_no_more_of, driving, judge
+from .checks import ask_no_more_of, driving, fewer, judge
 from .contracts import CONTRACTS, RUNS, TIER_CONTRACTS, TOUR, Contract
 from .counterexamples import SEARCH_SECONDS, Counterexample, gather
 from .found import Found
@@ -130,7 +130,7 @@ class ManagerTrial:
         return contract in self._wanted and self._claimed(contract)
 
     def _claimed(self, contract: str) -> bool:
-        return contract in self._chosen.claims and contract not in self._chosen.known_gaps
+        return self._chosen.answers_for(contract)
 
     def _drive(self, method: str) -> list[Found]:
         if self._chosen.watched:
@@ -154,6 +154,7 @@ class ManagerTrial:
         self.report.lines.append(
             f"{method}: {seen.cases:,} {'cases' if method == TOUR else 'histories'}, "
             f"{seen.operations:,} operations in {seen.seconds:.1f} s; judged by what is seen alone"
+            f"{fewer(seen.cases, self._histories, 'histories') if method == RUNS else ''}"
         )
         if late and method == TOUR:
             self._skip(TOUR, f"nothing was found, but the tour was not finished{self._short()}")
@@ -197,7 +198,8 @@ class ManagerTrial:
         with driving(self._chosen), self._budget.part(RUNS_SHARE) as over:
             patience = Patience(self._enough, over, self._counts)
             drawn = many(factory, count=self._histories, seed=seed, patience=patience)
-            real = with_files(factory, operations=0 if over() else FILES, seed=seed)
+            files = 0 if over() else FILES
+            real = with_files(factory, operations=files, seed=seed, counts=self._counts)
         alone = drawn.seconds
         drawn.divergences += real.divergences
         drawn.reached |= real.reached
@@ -214,6 +216,7 @@ class ManagerTrial:
         self.report.lines.append(
             f"runs: {drawn.histories:,} histories from seed {seed} on, {drawn.operations:,} "
             f"operations in {alone:.1f} s; {real.operations:,} operations over real files"
+            f"{fewer(drawn.histories, self._histories, 'histories')}"
         )
         if not drawn.histories:
             self._skip(
@@ -289,6 +292,7 @@ class TierTrial:
                     self._chosen, contracts=[contract], operations=self._operations
                 )
                 (result,) = checked.results
+                self.report.lines += checked.lines
         self.report.results.append(result)
         return result
 
@@ -296,8 +300,8 @@ class TierTrial:
         """What a tier did wrong is said in words only."""
 
     def must_reach(self, method: str) -> bool:
-        """The checks of a tier make happen what they are about."""
-        return True
+        """What stops a tier's I/O the kit cannot bring with it."""
+        return False
 
 
 @contextmanager

@@ -77,12 +77,19 @@ class Answers:
         facts = self.facts
         if key in facts.resident:
             facts.hit.add(key)
+            yield from self._told_of(key)
             slot = got.slots.get(key)
             data = None if slot is None else self.driver.read_slot(slot)
             if data is not None:
                 self.reached["D1-bytes"] += 1
                 if data != payload(key, self.driver.block_bytes):
                     yield "D1-bytes", f"slot {slot} does not hold the bytes of {key}"
+        elif key in facts.crossed and key in facts.writers:
+            yield (
+                "S4-operations",
+                f"{key} is answered HIT while it is being written, since a store from before the "
+                "reset has ended",
+            )
         elif key in facts.forgotten:
             yield "R1-reset", f"{key} is from before the reset and is answered HIT"
         else:
@@ -90,6 +97,13 @@ class Answers:
                 "L1-answer-true",
                 f"{key} is answered HIT, and its bytes were never written",
             )
+
+    def _told_of(self, key: str) -> Iterator[Broken]:
+        """What can be read has been announced: seen without a probe."""
+        if getattr(self.driver.manager, "prompt_events", True):
+            self.reached["E1-events"] += 1
+            if key not in self.facts.replayed:
+                yield "E1-events", f"{key} is answered HIT, and no event says that it can be read"
 
     def _answered_pending(self, op: ops.Lookup, claimers: list[str]) -> Iterator[Broken]:
         facts, key = self.facts, op.key

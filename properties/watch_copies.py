@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..model import operations as ops
 from ..model.operations import Setting
 from .driver import Driver, Got
-from .seen import Cascade, Facts, Job, Writer
+from .seen import Cascade, Copy, Facts, Job, Writer
 from .watch_answers import Broken
 
 
@@ -18,6 +18,7 @@ class Copies:
     setting: Setting
     driver: Driver
     facts: Facts
+    history: list[ops.Operation]
     reached: Counter[str]
 
     def _prepare_load(self, op: ops.PrepareLoad, got: Got) -> Iterator[Broken]:
@@ -28,11 +29,22 @@ class Copies:
         yield from ()
 
     def _complete_load(self, op: ops.CompleteLoad, got: Got) -> Iterator[Broken]:
-        copy = self.facts.copies[op.number]
-        copy.over = True
+        copy = self._ended(op.number)
         for key in copy.keys:
             self.facts.release(key, copy.request)
         yield from ()
+
+    def _ended(self, number: int) -> Copy:
+        """A copy of the GPU has ended, and no other one that is named like it."""
+        copy = self.facts.copies[number]
+        copy.over = True
+        later = {k for c in self.facts.running() if c.number > number for k in c.keys}
+        crossed = later & set(copy.keys)
+        self.reached["S4-operations"] += bool(crossed)
+        self.facts.crossed |= crossed
+        if copy.kind == "load" and copy.request in self.facts.ended:
+            self.facts.outlived.add(number)
+        return copy
 
     def _prepare_store(self, op: ops.PrepareStore, got: Got) -> Iterator[Broken]:
         facts = self.facts
@@ -40,6 +52,7 @@ class Copies:
         if got.error is not None:
             return
         self.reached["P2-room-for-stores"] += 1
+        self.reached["F1-partial-failure"] += facts.failures and self._at_rest()
         if got.answer is None:
             yield from self._refused(op)
             return
@@ -73,9 +86,30 @@ class Copies:
                     f"{setting.slots}; their share is {share}",
                 )
 
+        if len(op.keys) == 1 and self._at_rest():
+            yield from self._withheld_by_nothing(op)
+
+    def _at_rest(self) -> bool:
+        """Has a step passed in which nothing withheld a slot, as far as could be seen?"""
+        facts = self.facts
+        under_way = facts.writers or facts.waits or facts.hopes or any(facts.running())
+        due = any(c.state in ("owed", "failed", "refused") for c in facts.cascades.values())
+        rested = len(self.history) > 1 and isinstance(self.history[-2], ops.StepEnd)
+        quiet = rested and not (under_way or due or any(facts.untold()))
+        return quiet and not (facts.doubt or facts.held or self.driver.time)
+
+    def _withheld_by_nothing(self, op: ops.PrepareStore) -> Iterator[Broken]:
+        """A slot that is neither free nor to be had: a pin was kept, or the slot was lost."""
+        blocks, slots = len(self.facts.resident), self.setting.slots
+        said = f"a store of {op.keys} gets no slot of {slots}, and nothing is under way: "
+        if blocks >= slots:
+            yield "S3-pins", f"{said}nobody reads, writes or was promised a block"
+        else:
+            contract = "F1-partial-failure" if self.facts.failures else "S1-slot-exclusive"
+            yield contract, f"{said}only {blocks} of them hold a block"
+
     def _complete_store(self, op: ops.CompleteStore, got: Got) -> Iterator[Broken]:
-        facts, copy = self.facts, self.facts.copies[op.number]
-        copy.over = True
+        facts, copy = self.facts, self._ended(op.number)
         if copy.stale:
             return
         for key in copy.keys:

@@ -25,7 +25,11 @@ class Room:
     name: str
     says: str
     setting: Setting
+    start: tuple[Operation, ...] = ()
+    """What has happened when it is entered; a manager that does otherwise does not enter it."""
     loads: bool = False
+    shared: bool = False
+    """Several requests may read one block at the same time."""
     stores: tuple[tuple[str, ...], ...] = ()
     """The offers that may be made."""
     failures: bool = False
@@ -40,6 +44,7 @@ class Room:
     time: bool = False
     lookups: bool = True
     depth: int = 7
+    """How many operations, after those of the start."""
 
 
 def moves(watch: Watch, room: Room) -> Iterator[Operation]:
@@ -52,9 +57,11 @@ def moves(watch: Watch, room: Room) -> Iterator[Operation]:
     if room.lookups and facts.phase < 2:
         yield from (ops.Lookup(key, r) for r in facts.live for key in room.setting.keys)
     if room.loads and facts.phase < 2:
-        loading = {k for c in facts.running() if c.kind == "load" for k in c.keys}
-        hit = sorted(facts.hit - loading)
-        yield from (ops.PrepareLoad((key,), r) for key in hit for r in sorted(facts.looked))
+        loading = {(k, c.request) for c in facts.running() if c.kind == "load" for k in c.keys}
+        for key in sorted(facts.hit):
+            readers = {r for k, r in loading if k == key}
+            others = facts.looked - readers if room.shared or not readers else set()
+            yield from (ops.PrepareLoad((key,), r) for r in sorted(others))
     for keys in room.stores:
         for request in facts.live:
             if not facts.offered & {(request, key) for key in keys}:
@@ -109,7 +116,10 @@ def _between_steps(watch: Watch, room: Room) -> Iterator[Operation]:
 def place(watch: Watch) -> Hashable:
     """What a watch has seen as far as it bears on what comes; and the manager's own state."""
     facts, driver = watch.facts, watch.driver
-    shown = driver.probe.fingerprint() if driver.observes("fingerprint") else len(watch.history)
+    if driver.observes("fingerprint"):
+        shown = driver.probe.fingerprint()
+    else:  # the order of some ends may have left a mark that nobody sees
+        shown = len(watch.history), _sorted(facts.outlived)
     jobs = sorted(
         (j.kind, j.tier, j.request, j.keys, j.slots, j.stale, j.landed is None, _sorted(j.landed))
         for j in facts.untold()

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from ..model.operations import RequestSetting, Setting, TierSetting
+from ..model.operations import (
+    CompleteStore,
+    Lookup,
+    PrepareLoad,
+    PrepareStore,
+    RequestSetting,
+    Reset,
+    Setting,
+    StepEnd,
+    TierSetting,
+)
 from .watch_moves import Room
 
 T, R = TierSetting, RequestSetting
@@ -43,6 +53,31 @@ ROOMS = (
         depth=7,
     ),
     Room(
+        "readers",
+        "a block that two requests and a copy read at the same time, when its slot is wanted",
+        Setting(slots=1, keys=("k0", "k1"), tiers=(T("t0"),), requests=TWO),
+        start=(
+            *(PrepareStore(("k0",), "r0"), StepEnd(), CompleteStore(1)),
+            *(Lookup("k0", "r0"), Lookup("k0", "r1")),
+            *(PrepareLoad(("k0",), "r0"), PrepareLoad(("k0",), "r1"), StepEnd()),
+        ),
+        ends=True,
+        stores=(("k1",),),
+        lookups=False,
+    ),
+    Room(
+        "first to go",
+        "two blocks, of which the one that was used first is being read, when slots are wanted",
+        Setting(slots=2, keys=("k0", "k1", "k2", "k3"), tiers=(T("t0"),)),
+        start=(
+            *(PrepareStore(("k0", "k1"), "r0"), StepEnd(), CompleteStore(1)),
+            *(Lookup("k0", "r0"), PrepareLoad(("k0",), "r0"), Lookup("k1", "r0"), StepEnd()),
+        ),
+        stores=(("k2",), ("k3",)),
+        lookups=False,
+        depth=6,
+    ),
+    Room(
         "room for stores",
         "promotions and copies that hold slots, when the GPU wants to store",
         Setting(slots=3, keys=("k0", "k1", "k2", "k3"), tiers=(T("t0", has=("k0", "k1", "k2")),)),
@@ -55,6 +90,15 @@ ROOMS = (
         Setting(slots=2, keys=("k0", "k1"), tiers=(T("t0", has=("k0", "k1")), T("t1"))),
         failures=True,
         depth=7,
+    ),
+    Room(
+        "slots after failures",
+        "loads and stores that fail, and whether their slots can be had again",
+        Setting(slots=1, keys=("k0", "k1"), tiers=(T("t0", has=("k0",)),), requests=TWO),
+        start=(Lookup("k0", "r0"), StepEnd()),
+        stores=(("k1",),),
+        failures=True,
+        lookups=False,
     ),
     Room(
         "exceptions",
@@ -123,6 +167,17 @@ ROOMS = (
         ends=True,
         resets=True,
         depth=8,
+    ),
+    Room(
+        "stores across a reset",
+        "a block that is stored before a reset and again after it, when the first store ends",
+        Setting(slots=2, keys=("k0", "k1"), tiers=(T("t0"),)),
+        start=(
+            *(PrepareStore(("k0",), "r0"), StepEnd(), Reset()),
+            *(PrepareStore(("k0",), "r0"), StepEnd()),
+        ),
+        loads=True,
+        depth=6,
     ),
     Room(
         "waits",

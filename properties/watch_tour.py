@@ -95,8 +95,10 @@ def tour(
 def _walk(factory: Factory, room: Room, result: Result, cases: int, deadline: float | None) -> None:
     if not fits(factory, room):
         return
+    if not _begun(factory, room, result):
+        return
     known: set[Hashable] = set()
-    queue: deque[tuple[Operation, ...]] = deque([()])
+    queue: deque[tuple[Operation, ...]] = deque([room.start])
     tried = 0
     while queue:
         history = queue.popleft()
@@ -121,9 +123,22 @@ def _walk(factory: Factory, room: Room, result: Result, cases: int, deadline: fl
             if here not in known:
                 known.add(here)
                 result.states += 1
-                if len(history) + 1 < room.depth:
+                if len(history) + 1 < room.depth + len(room.start):
                     queue.append((*history, op))
             watch = None
+
+
+def _begun(factory: Factory, room: Room, result: Result) -> bool:
+    """Go through the start of a room: False where the manager does not come to its end."""
+    watch = Watch(factory, room.setting)
+    for number, op in enumerate(room.start, 1):
+        if not possible(watch, op, room):
+            return False
+        result.operations += 1
+        for contract, said in watch.do(op):
+            result.take(Seen(contract, said, room.setting, room.start[:number], "tour"))
+    result.reached.update(watch.reached)
+    return True
 
 
 def _at(
@@ -149,6 +164,7 @@ LARGE = tuple(
             requests=(_R("r0"), _R("r1"), _R("r2")),
         ),
         loads=True,
+        shared=True,
         stores=(("k0",), ("k2", "k3")),
         failures=True,
         ends=True,
@@ -238,7 +254,9 @@ def possible(watch: Watch, op: Operation, room: Room) -> bool:
     keys = getattr(op, "keys", ())
     everything = replace(
         room,
+        lookups=True,
         loads=True,
+        shared=True,
         stores=(tuple(keys),) if keys else (),
         failures=True,
         ends=True,

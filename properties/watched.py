@@ -18,6 +18,7 @@ from .found import Found
 from .lockstep import Divergence
 from .managers import Chosen
 from .report import Report, Result
+from .under_test import Probes
 from .watch import Watch
 from .watch_tour import Result as Watched
 from .watch_tour import broken_by, runs, tour
@@ -111,9 +112,62 @@ def verdict_on(chosen: Chosen, contract: str, result: Watched) -> tuple[str, str
     missing = [call for call in NEEDED_CALLS.get(contract, ()) if call in chosen.lacks]
     if missing:
         return "not_observable", f"the manager has no {', '.join(missing)}"
+    if contract in UNDRIVEN:
+        return "not_observable", UNDRIVEN[contract]
     if not result.reached[contract]:
-        return "not_reached", "no history put it to the test"
+        return "not_reached", _lacking(chosen, contract)
     return "holds", ""
+
+
+def _lacking(chosen: Chosen, contract: str) -> str:
+    """What never came about, and which call or probe would have brought it about."""
+    said, *helps = PUT_TO_THE_TEST[contract]
+    missing = [name for name in helps if name in chosen.lacks or name in _probes_not(chosen)]
+    return said + (f"; the manager has no {', no '.join(missing)}" if missing else "")
+
+
+def _probes_not(chosen: Chosen) -> set[str]:
+    return {name for name in vars(Probes) if name[0] != "_"} - set(chosen.probes)
+
+
+UNDRIVEN = {
+    "A1-promote-what-is-read": "load plans are not driven where a manager is judged by what is "
+    "seen alone"
+}
+PUT_TO_THE_TEST: dict[str, tuple[str, ...]] = {
+    "L1-answer-true": ("no lookup was made",),
+    "L2-until-landed": ("no block on its way from a tier was looked up again",),
+    "L3-until-read": ("no request looked again at what it was promised",),
+    "L4-submitted-once": ("no load was submitted to a tier",),
+    "L5-tiers-asked": ("no tier was asked",),
+    "L6-hit-holds": ("no block answered HIT was loaded",),
+    "S1-slot-exclusive": ("no block was seen to own a slot", "slot_of"),
+    "S2-no-reuse-under-transfer": ("no slot was given out beside a transfer",),
+    "S3-pins": ("no block was evicted, and no pins could be counted", "pins"),
+    "S4-operations": (
+        "no operation was completed while a later one of the same block went on, as two loads at "
+        "once or a store before and one after a reset would be",
+        "reset_cache",
+    ),
+    "F1-partial-failure": (
+        "no load failed in part, and no slot was wanted after a failure",
+        "resident_keys",
+        "slot_of",
+    ),
+    "F2-claim-retracted": ("no promotion began after a load had failed",),
+    "F3-tier-raises": ("no tier was called that raises",),
+    "C1-cascade-once": ("no block was copied to a tier",),
+    "C2-cascade-reoffered": ("no copy to a tier was refused or failed",),
+    "R1-reset": ("the cache was not reset", "reset_cache"),
+    "Q1-finish": ("no tier was told of an end",),
+    "P1-progress": ("nothing was waited for longer than a deadline",),
+    "P2-room-for-stores": ("no store was offered",),
+    "W1-pending-work": ("it was not asked whether work is pending",),
+    "E1-events": ("no block was answered HIT or seen to be resident", "resident_keys"),
+    "D1-bytes": ("no bytes were read",),
+}
+"""What never came about where a contract was not put to the test, and the optional calls and probes
+that help to bring it about."""
 
 
 def replay(

@@ -1,5 +1,6 @@
 """What a user types wrongly is told in one sentence; every command ends with its exit code."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from tierproof.properties import commands_prove
 
 COMMANDS = ["verify", "prove", "tour", "fuzz", "mutants", "spec", "bench", "demo"]
 
@@ -199,6 +202,57 @@ def test_an_interrupt_ends_with_130(run, stand):
     done = run("tour")
     assert done.code == 130
     assert done.err == "tierproof: interrupted\n"
+
+
+class Interrupted:
+    """What a Ctrl-C comes to that a library in C hears of first."""
+
+    def __init__(self, *, tidying):
+        self._tidying = tidying
+
+    def __call__(self):
+        if self._tidying:
+            Tidied()
+            time.sleep(5)
+            return
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ctypes.ArgumentError("argument 1: KeyboardInterrupt") from None
+
+
+class Tidied:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("tidying", [False, True])
+def test_an_interrupt_that_is_raised_as_something_else_ends_with_130(run, monkeypatch, tidying):
+    came = Interrupted(tidying=tidying)
+    monkeypatch.setattr(commands_prove, "prove", lambda *_, **__: came())
+    done = run("prove")
+    assert (done.code, done.err) == (130, "tierproof: interrupted\n")
+
+
+@pytest.mark.parametrize("after", [0.3, 1.0, 2.0])
+def test_ctrl_c_ends_a_proof_in_this_process(after):
+    program = (
+        "import sys\n"
+        "from tierproof.properties import checks, cli\n"
+        "checks.PROOF_WORKERS = 1\n"
+        "import tierproof.properties.proof\n"
+        "print('begun', flush=True)\n"
+        "sys.exit(cli.main(['prove']))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert (process.returncode, errors) == (130, "tierproof: interrupted\n")
 
 
 def test_a_fault_of_ours_ends_with_3_and_a_traceback(run_entry, stand):

@@ -30,6 +30,9 @@ class SmallTier:
         *("T6-own-arguments", "T7-bounded", "T8-drain", "T9-raises", "D1-bytes", "D2-isolation"),
     )
 
+    outage = None
+    """What stops its I/O: nothing, as it has none."""
+
     def __init__(self, *, block_bytes: int, root: Path, namespace: str) -> None:
         self.capacity_bytes = CAPACITY * block_bytes
         self._blocks: OrderedDict[Key, bytes] = OrderedDict()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tierproof.impl.tiers import base
+from tierproof.impl.tiers.memory import MemoryTier
 from tierproof.properties import tier_factories
 from tierproof.properties.cli import main
 from tierproof.properties.contracts import TIER_CONTRACTS
@@ -28,8 +30,10 @@ from tierproof.properties.tier_surroundings import (
 from tierproof.properties.tiers_under_test import (
     CHECKS,
     NAMES,
+    ChosenTier,
     check_tier,
     chosen_tier,
+    surroundings_of,
 )
 
 from .conftest import started
@@ -42,6 +46,9 @@ class TestSpecimen(TierConformance):
 class TestMemoryTier(TierConformance):
     factory = staticmethod(tier_factories.memory)
     operations = 10_000
+
+    def surround(self, root: Path) -> Surroundings:
+        return Surroundings(stops=False)
 
 
 class TestFileTier(TierConformance):
@@ -114,6 +121,98 @@ def test_there_are_faults_for_every_contract() -> None:
 
 def test_the_tiers_and_the_kit_mean_the_same_contracts() -> None:
     assert tuple(TIER_CONTRACTS) == base.CONTRACTS == tuple(CHECKS)
+
+
+# --- I/O that is stopped ---
+
+
+class LoadsInPoll(Specimen):
+    """Reads its files where it is polled: quick, as long as the disk is."""
+
+    def attach(self, arena: Any) -> None:
+        super().attach(arena)
+        with self.lock:  # nobody works beside the caller
+            self.stopping = True
+            self.lock.notify_all()
+
+    def poll(self) -> base.Poll:
+        while self.loads or self.stores:
+            is_load, unit = self.next()
+            self.run(is_load, *unit)
+        return super().poll()
+
+
+class LooksIntoFiles(Specimen):
+    """Reads a file to answer a lookup."""
+
+    def lookup(self, key: base.Key, request: base.RequestInfo) -> base.Claim:
+        path = self.path(self.digest(key))
+        if path.exists():
+            path.read_bytes()
+        return super().lookup(key, request)
+
+
+class InMemory(MemoryTier):
+    """Nothing that the kit could find, and nothing said about it."""
+
+    def __init__(self, *, block_bytes: int, root: Path, namespace: str) -> None:
+        super().__init__(capacity_blocks=64)
+
+
+class NothingStops(InMemory):
+    outage = None
+
+
+def of_class(factory: Any, contract: str) -> Any:
+    chosen = ChosenTier("mine", factory, CHECKS, {}, partial(surroundings_of, factory))
+    return check_tier(chosen, contracts=[contract])
+
+
+@pytest.mark.parametrize(("factory", "call"), [(LoadsInPoll, "poll"), (LooksIntoFiles, "lookup")])
+def test_a_call_that_does_its_io_itself_is_found_without_an_outage(factory: Any, call: str) -> None:
+    (result,) = of_class(factory, "T1-nonblocking").results
+    assert (result.verdict, result.says) == ("violated", f"{call} waits while I/O is stuck")
+
+
+def test_files_of_a_tier_that_keeps_the_contract_are_stopped_and_mended() -> None:
+    report = of_class(Specimen, "T1-nonblocking")
+    (result,) = report.results
+    assert result.verdict == "holds"
+    assert result.counts["faults"] >= 1, "somebody must have waited"
+    assert report.exit == 0
+
+
+def test_a_tier_whose_io_cannot_be_stopped_is_not_said_to_keep_the_contract() -> None:
+    report = of_class(InMemory, "T1-nonblocking")
+    (result,) = report.results
+    assert result.verdict == "not_reached"
+    assert "give its factory an attribute outage(root)" in result.says
+    assert report.exit == 2
+    (result,) = of_class(NothingStops, "T1-nonblocking").results
+    assert result.verdict == "holds"
+
+
+def test_what_is_left_out_without_an_outage_is_said() -> None:
+    (line,) = of_class(InMemory, "T8-drain").lines
+    assert line.startswith("T8-drain: drain while I/O is stuck was not tried")
+    assert of_class(NothingStops, "T8-drain").lines == []
+
+
+class TakesTuples(Specimen):
+    """Counts on what the protocol says of a job's keys and slots."""
+
+    def begin(self, job_id: int, queue: Any, keys: Any, slots: Any) -> None:
+        hash((keys, slots))
+        super().begin(job_id, queue, keys, slots)
+
+    def submit_load(self, job: base.LoadJob) -> None:
+        self.begin(job.job_id, self.loads, job.keys, job.slots)
+
+
+@pytest.mark.parametrize("contract", CHECKS)
+def test_jobs_are_as_the_protocol_says(contract: str) -> None:
+    (result,) = of_class(TakesTuples, contract).results
+    assert result.verdict in ("holds", "not_reached"), result.says
 
 
 # --- the command ---

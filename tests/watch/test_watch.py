@@ -146,3 +146,60 @@ def test_a_landed_load_is_known_only_when_the_manager_has_been_told(ours):
     watch.run((Lookup("k0", "r0"),))
     assert watch.facts.resident == {"k0"}
     assert watch.shown[-1][1] == "HIT"
+
+
+class Blind:
+    """A faulty manager as a stranger's: without the probes that ours has."""
+
+    def __init__(self, **arguments):
+        self._manager = self.broken(**arguments)
+
+    def __getattr__(self, name):
+        if name == "probe":
+            raise AttributeError(name)
+        return getattr(self._manager, name)
+
+
+def blind(spec):
+    return type("Blind", (Blind,), {"broken": staticmethod(resolve(spec).factory)})
+
+
+@pytest.mark.parametrize(
+    ("fault", "contract", "room"),
+    [
+        ("unpinned_at_once", "S3-pins", "readers"),
+        ("end_takes_pins", "S3-pins", "readers"),
+        ("pinned_twice", "S3-pins", "readers"),
+        ("pin_kept", "S3-pins", "readers"),
+        ("evicts_pinned", "S3-pins", "first to go"),
+        ("slot_lost", "F1-partial-failure", "slots after failures"),
+    ],
+)
+def test_a_pin_or_a_slot_that_is_miscounted_is_seen_without_probes(fault, contract, room):
+    result = tour(blind(f"fault:{fault}"), rooms=rooms(room))
+    assert contract in result.found, sorted(result.found)
+    found = result.found[contract]
+    assert contract in broken_by(blind(f"fault:{fault}"), found.setting, found.history)
+
+
+def test_the_shipped_manager_breaks_nothing_when_nobody_can_look_into_it():
+    few = tour(blind("tierproof"), rooms=rooms("readers", "first to go", "slots after failures"))
+    assert {c: (s.said, s.history) for c, s in few.found.items()} == {}
+    drawn = runs(blind("tierproof"), examples=60, seed=1)
+    assert {c: (s.said, s.history) for c, s in drawn.found.items()} == {}
+
+
+def test_two_requests_may_read_one_block_at_the_same_time(ours):
+    (room,) = rooms("readers")
+    watch = Watch(ours, room.setting)
+    assert watch.run(room.start) == []
+    assert watch.facts.readers("k0") == 3, "two loads, and a copy to the tier"
+
+
+def test_a_room_is_not_entered_by_a_manager_that_does_not_come_through_its_start():
+    class StoresNothing(TieredOffloadingManager):
+        def prepare_store(self, keys, request):
+            return None
+
+    result = tour(StoresNothing, rooms=rooms("readers"))
+    assert (result.cases, sorted(result.found)) == (0, [])
