@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -29,6 +29,7 @@ class Kit:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._trials: dict[Any, Trial] = {}
+        self._mistakes: dict[Any, UsageError] = {}
         self._servers = ExitStack()
         self.only = _contracts(self._option("contracts"))
         self.seed: int = self._option("seed") or 0
@@ -71,8 +72,14 @@ class Kit:
         Raises:
             UsageError: it cannot be made; told again each time.
         """
+        if subject in self._mistakes:
+            raise self._mistakes[subject]
         if subject not in self._trials:
-            self._trials[subject] = make()
+            try:
+                self._trials[subject] = make()
+            except UsageError as mistake:
+                self._mistakes[subject] = mistake
+                raise
         return self._trials[subject]
 
     # -- tests -----------------------------------------------------------------------------------
@@ -220,7 +227,7 @@ def settle(trial: Trial, contract: str, method: str) -> None:
     try:
         result = trial.result(contract, method)
     except UsageError as mistake:
-        pytest.fail(str(mistake), pytrace=False)
+        say_once(mistake)
     if result.verdict in ("holds", "proved"):
         return
     verdict = result.verdict.replace("_", " ")
@@ -230,6 +237,15 @@ def settle(trial: Trial, contract: str, method: str) -> None:
     if result.verdict in OPEN and not unreached:
         pytest.skip(f"{contract}, {method}: {result.says or verdict}")
     pytest.fail("\n".join(told(trial, contract, method)), pytrace=False)
+
+
+def say_once(mistake: UsageError) -> NoReturn:
+    """One test of a class fails with a mistake that would fail all of them; the others skip."""
+    __tracebackhide__ = True
+    if mistake.told:
+        pytest.skip("nothing could be tried: the first test of its kind says why")
+    mistake.told = True
+    pytest.fail(str(mistake), pytrace=False)
 
 
 WORDS = {
@@ -262,4 +278,4 @@ def trial_of(request: pytest.FixtureRequest, make: Callable[[Kit], Trial]) -> Tr
     try:
         return kit.trial(request.cls, lambda: make(kit))
     except UsageError as mistake:
-        pytest.fail(str(mistake), pytrace=False)
+        say_once(mistake)

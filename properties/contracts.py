@@ -160,7 +160,11 @@ CONTRACTS = {
             (RUNS,),
         ),
         Contract("E1-events", "replaying the events gives the resident set", (TOUR, RUNS)),
-        Contract("D1-bytes", "bytes read under a key are the bytes stored under it", (TOUR, RUNS)),
+        Contract(
+            "D1-bytes",
+            "bytes read under a key are the bytes stored under it",
+            (PROOF, TOUR, RUNS),
+        ),
     )
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import wrap
@@ -21,6 +22,7 @@ from .contracts import CONTRACTS
 from .driver import Factory
 from .lockstep import Divergence, Lockstep
 from .managers import Chosen, resolve
+from .raised import caught
 from .wording import plain, say, say_setting, say_submitted, say_value, together
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ class Counterexample:
     """What the manager did, and what it should have done."""
     again: bool = True
     """Did it break the same contract when the history was replayed?"""
+    raised: tuple[str, ...] = ()
+    """Mistakes that the manager's own code raised on the way, whether or not it caught them."""
     file: Path | None = None
 
     @property
@@ -101,6 +105,7 @@ class Counterexample:
                 "method": method,
                 "words": self.words,
                 "operations": operations,
+                **({"raised": list(self.raised)} if self.raised else {}),
             }
             for method in self.methods
         ]
@@ -110,7 +115,9 @@ class Counterexample:
         count = len(self.shown)
         by = f", found by {together(self.methods)}" if self.methods else ""
         operations = "one operation" if count == 1 else f"{count} operations"
-        told = [f"{self.contract} is broken by {self.manager} after {operations}{by}", ""]
+        told = [f"{self.contract} is broken by {self.manager} after {operations}{by}"]
+        told += [line for said in self.raised for line in _wrapped(f"On the way {said}.", width)]
+        told += [""]
         told += _wrapped(f"The contract: {self.words}.", width)
         told += _wrapped(f"To begin with: {say_setting(self.setting)}.", width)
         told += [""]
@@ -165,7 +172,8 @@ def replay(
 def of_found(chosen: Chosen, found: Found, methods: Sequence[str]) -> Counterexample:
     """What a search found, replayed on a new manager so that it is shown as it went."""
     first = found.divergence
-    shown, second = replay(chosen.factory, found.setting, found.history)
+    with watching(chosen) as raised:
+        shown, second = replay(chosen.factory, found.setting, found.history)
     again = second is not None and second.contract == first.contract
     if not again:
         shown = [Shown(op, expected, got) for op, expected, got in first.shown]
@@ -178,7 +186,13 @@ def of_found(chosen: Chosen, found: Found, methods: Sequence[str]) -> Counterexa
         tuple(shown),
         (second or first).said if again else first.said,
         again,
+        tuple(raised),
     )
+
+
+def watching(chosen: Chosen) -> AbstractContextManager[list[str]]:
+    """Notes what a foreign manager's code raises; ours is nobody else's to mend."""
+    return nullcontext([]) if chosen.ours else caught()
 
 
 def gather(

@@ -15,6 +15,7 @@ from ..model import operations as ops
 from ..model.operations import Seen
 from ..model.reference import Forbidden, Outcome, State, has_pending_work
 from .driver import Driver, Got, NotAnOperation
+from .managers import told
 from .under_test import payload
 from .wording import count, plain, still_to_happen, together
 
@@ -105,7 +106,7 @@ class Comparison:
         elif error is not None and not refused:
             lied = any(m[0] == "misreport" for mail in self.before.mail.values() for m in mail)
             contract = "S4-operations" if lied else "L1-answer-true"
-            said = f"{op.op} raised {type(error).__name__}: {error}"
+            said = f"{op.op} raised {told(error)}"
             name = type(error).__name__
             yield "F3-tier-raises" if raising else contract, said, expected.answer, name
         elif refused and not expected.error:

@@ -15,6 +15,7 @@ from .managers import UsageError
 from .wording import say
 
 FOLDER = Path("tierproof-counterexamples")
+"""Where counterexamples go; the pytest plugin, which imports nothing, knows the same name."""
 ALWAYS_SAID = ("slots", "keys", "tiers", "requests")
 """What a reader of a setting wants to see even where it is as usual."""
 

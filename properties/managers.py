@@ -55,6 +55,9 @@ OPTIONAL_SIGNATURES = {
 class UsageError(Exception):
     """A user's mistake: one sentence that says what to write instead; exit code 2."""
 
+    told = False
+    """Has a test of the kit said it already? The other tests of the same class need not."""
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -374,8 +377,13 @@ def told(error: BaseException) -> str:
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError):
         return f"{said}" if "line" in said else f"{said} (line {error.lineno})"
+    return f"{said}{raised_in(error)}"
+
+
+def raised_in(error: BaseException) -> str:
+    """Where in the user's code it was raised, in parentheses; empty where it was not."""
     last = next(iter(reversed(list(_foreign(error)))), None)
-    return said if last is None else f"{said} ({Path(last.filename).name}, line {last.lineno})"
+    return "" if last is None else f" ({Path(last.filename).name}, line {last.lineno})"
 
 
 _KIT = frozenset({"click", "hypothesis", "pluggy", "pytest", "rich", "tierproof", "typer", "z3"})
@@ -389,9 +397,14 @@ def _foreign(error: BaseException) -> Iterator[traceback.FrameSummary]:
         strict=True,
     ):
         del line
-        top = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if top not in _KIT and top not in sys.stdlib_module_names and top != "importlib":
+        if is_foreign(str(frame.f_globals.get("__name__", ""))):
             yield summary
+
+
+def is_foreign(module: str) -> bool:
+    """Is a module neither ours, nor the kit's, nor Python's?"""
+    top = module.partition(".")[0]
+    return top not in _KIT and top not in sys.stdlib_module_names and top != "importlib"
 
 
 def raised_by(chosen: Chosen, error: BaseException) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MARKER = "tierproof(contract, method): a contract that a manager or a tier is held to"
 KIT = pytest.StashKey["Kit"]()
+COUNTEREXAMPLES = "tierproof-counterexamples"
+"""Where the command line writes tests that fail as long as a manager is broken."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,6 +91,16 @@ def kit_of(config: pytest.Config) -> Kit:
             ) from None
         kit = config.stash[KIT] = Kit(config)
     return kit
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Counterexamples are found by who names them, and not by a run of all of a user's tests."""
+    if collection_path.name != COUNTEREXAMPLES or not collection_path.is_dir():
+        return None
+    here = config.invocation_params.dir
+    named = [(here / arg.partition("::")[0]).resolve() for arg in config.args]
+    within = any(path.is_relative_to(collection_path.resolve()) for path in named)
+    return None if within else True
 
 
 @pytest.hookimpl(tryfirst=True)

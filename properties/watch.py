@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from ..model import operations as ops
 from ..model.operations import Setting
 from .driver import Driver, Factory, Got
+from .managers import raised_in
 from .seen import PHASES, Facts, Job
 from .watch_answers import Answers, Broken
 from .watch_copies import Copies
@@ -96,7 +97,7 @@ class Watch(Answers, Copies):
             self.reached["F3-tier-raises"] += 1
         if got.error is None:
             return
-        said = f"{op.op} raised {type(got.error).__name__}: {_short(got.error)}"
+        said = f"{op.op} raised {_short(got.error)}"
         if self.facts.doubt:
             return
         self.facts.doubt = True
@@ -191,8 +192,9 @@ class Watch(Answers, Copies):
 
 
 def _short(error: BaseException) -> str:
+    kind, where = type(error).__name__, raised_in(error)
     text = str(error).splitlines()[0] if str(error) else "no message"
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return f"{kind}: {text if len(text) <= 80 else f'{text[:77]}...'}{where}"
 
 
 def _outcome(got: Got) -> str:

@@ -77,7 +77,7 @@ class Answers:
         facts = self.facts
         if key in facts.resident:
             facts.hit.add(key)
-            yield from self._told_of(key)
+            yield from self._told_of(key, got)
             slot = got.slots.get(key)
             data = None if slot is None else self.driver.read_slot(slot)
             if data is not None:
@@ -98,11 +98,11 @@ class Answers:
                 f"{key} is answered HIT, and its bytes were never written",
             )
 
-    def _told_of(self, key: str) -> Iterator[Broken]:
+    def _told_of(self, key: str, got: Got) -> Iterator[Broken]:
         """What can be read has been announced: seen without a probe."""
         if getattr(self.driver.manager, "prompt_events", True):
             self.reached["E1-events"] += 1
-            if key not in self.facts.replayed:
+            if key not in self.facts.replayed and ("stored", key) not in got.events:
                 yield "E1-events", f"{key} is answered HIT, and no event says that it can be read"
 
     def _answered_pending(self, op: ops.Lookup, claimers: list[str]) -> Iterator[Broken]:

@@ -12,7 +12,7 @@ from ..model.operations import Operation, Setting
 from ..model.reference import Submitted
 from .checks import A2, NEEDED_CALLS, NOT_DRIVEN, Progress, driving
 from .contracts import CONTRACTS, RUNS, TOUR
-from .counterexamples import Counterexample, Shown
+from .counterexamples import Counterexample, Shown, watching
 from .driver import Factory
 from .found import Found
 from .lockstep import Divergence
@@ -198,7 +198,8 @@ def replay(
 
 def counterexample(chosen: Chosen, found: Found, methods: Sequence[str]) -> Counterexample:
     """A finding, replayed on a new manager so that it is shown as it went."""
-    shown, said = replay(chosen.factory, found.setting, found.history, found.contract)
+    with watching(chosen) as raised:
+        shown, said = replay(chosen.factory, found.setting, found.history, found.contract)
     return Counterexample(
         found.contract,
         chosen.spec,
@@ -207,6 +208,7 @@ def counterexample(chosen: Chosen, found: Found, methods: Sequence[str]) -> Coun
         tuple(shown),
         said or found.divergence.said,
         again=bool(said),
+        raised=tuple(raised),
     )
 
 

@@ -10,6 +10,8 @@ import pytest
 from tierproof.properties.cli import main
 from tierproof.properties.contracts import CONTRACTS
 from tierproof.properties.managers import REQUIRED_CALLS, resolve
+from tierproof.properties.rooms import ROOMS
+from tierproof.properties.tour import tour
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -33,6 +35,11 @@ def test_the_example_of_a_manager_of_ones_own_can_be_held_to_the_contracts(tmp_p
     monkeypatch.chdir(tmp_path)
     chosen = resolve("my_manager.py:MyManager")
     assert set(chosen.claims) == set(CONTRACTS)
+    rooms = [room for room in ROOMS if room.name in ("answers", "failures")]
+    broken = {f.contract for f in tour(chosen.factory, rooms=rooms, processes=1).divergences}
+    assert broken == {"L1-answer-true", "F3-tier-raises"}
+    told = README[README.index("This one is wrong") :].partition("\n\n")[0]
+    assert set(re.findall(r"`([A-Z]\d-\S+?)`", told)) == broken
 
 
 def test_the_number_of_calls_in_the_text_is_right():

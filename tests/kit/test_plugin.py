@@ -9,6 +9,7 @@ import pytest
 from tierproof import __version__
 from tierproof.properties import checks, conformance, trial
 from tierproof.properties.contracts import CONTRACTS, RUNS, TIER_CONTRACTS, TOUR, VERSION
+from tierproof.properties.generated_tests import FOLDER
 from tierproof.properties.manager_conformance import name_of
 from tierproof.properties.rooms import ROOMS
 from tierproof.properties.trial import METHODS, ManagerTrial
@@ -252,12 +253,33 @@ def test_a_contract_that_is_not_claimed_is_skipped_and_said_to_be(pytester):
 )
 def test_a_class_that_cannot_be_held_fails_with_one_sentence(body, said, pytester):
     result = hold(pytester, body)
-    told = failures(result)
-    assert len(told) == 4
-    for text in told.values():
-        assert said in " ".join(text.split())
-        assert "Traceback" not in text
+    (text,) = failures(result).values()
+    assert said in " ".join(text.split())
+    assert "Traceback" not in text
+    result.assert_outcomes(failed=1, skipped=3)
+    assert "the first test of its kind says why" in result.stdout.str()
     assert result.ret == 1
+
+
+def test_a_tier_class_without_a_factory_fails_once(pytester):
+    pytester.makepyfile(
+        "from tierproof.kit import TierConformance\nclass TestIt(TierConformance): pass"
+    )
+    result = run_kit(pytester)
+    (text,) = failures(result).values()
+    assert "override factory(*, block_bytes, root, namespace)" in text
+    result.assert_outcomes(failed=1, skipped=len(TIER_CONTRACTS) - 1)
+
+
+def test_counterexamples_of_the_command_line_do_not_disturb_a_run_of_all_tests(pytester):
+    pytester.makepyfile("def test_it(): pass")
+    folder = pytester.mkdir(FOLDER.name)
+    (folder / "test_found.py").write_text("def test_broken(): assert False")
+    run_kit(pytester).assert_outcomes(passed=1)
+    run_kit(pytester, ".").assert_outcomes(passed=1)
+    for named in (FOLDER.name, f"{FOLDER.name}/test_found.py", f"./{FOLDER.name}"):
+        run_kit(pytester, named).assert_outcomes(failed=1)
+    run_kit(pytester, f"{FOLDER.name}/test_found.py::test_broken").assert_outcomes(failed=1)
 
 
 # -- verdicts ------------------------------------------------------------------------------------
