@@ -29,16 +29,27 @@ def check_tier(
     operations: Annotated[
         int, typer.Option("--operations", metavar="N", min=1, help="Random stores and loads.")
     ] = 1000,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            metavar="SECONDS",
+            help="What may be spent; a contract that has begun is finished. No limit if none.",
+        ),
+    ] = None,
     json: JsonOption = None,
     junit: JunitOption = None,
     html: HtmlOption = None,
 ) -> None:
     """Hold a secondary tier to its contract, under injected faults."""
     from .commands_tiers import check
+    from .managers import UsageError
     from .terminal import Terminal
 
+    if budget is not None and not 0 < budget < float("inf"):
+        raise UsageError(f"--budget {budget:g}: write a number of seconds above 0, such as 30")
     outputs, terminal = Outputs(json, junit, html), Terminal()
-    outputs.finish(check(tier, terminal, operations=operations), terminal)
+    outputs.finish(check(tier, terminal, operations=operations, budget=budget), terminal)
 
 
 def doctor(
@@ -47,8 +58,13 @@ def doctor(
         typer.Option("--config", metavar="FILE.toml", help="Also try every tier of it."),
     ] = None,
     folder: Annotated[
-        Path, typer.Option("--folder", metavar="DIR", help="Where a cache would be.")
-    ] = Path("."),
+        Path | None,
+        typer.Option(
+            "--folder",
+            metavar="DIR",
+            help="Where a cache would be; else the folders of the tiers, else this one.",
+        ),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Say whether the machine is as the tiers want it, and what to do where not."""

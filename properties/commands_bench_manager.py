@@ -100,15 +100,15 @@ def _measured(
     load = [os.getloadavg()[0]]
     tables = []
     for number in resident:
-        with terminal.progress(f"{number:,} resident blocks") as step:
+        with terminal.patiently(f"{number:,} resident blocks") as step:
             tables.append(
                 results.table(number, measure(number, rounds, make_ours, make_stock, step))
             )
-    with terminal.progress("memory"):
+    with terminal.patiently("memory"):
         memory = [growing.memory(number, make_ours, make_stock) for number in MEMORY_AT]
     grown = None
     if growth is not None:
-        with terminal.progress("growth") as step:
+        with terminal.patiently("growth") as step:
             grown = growing.grow(make_ours, growth, GROWTH_ROUNDS, step)
     load.append(os.getloadavg()[0])
     return results.Result(

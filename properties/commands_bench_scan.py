@@ -79,7 +79,7 @@ def bench_scan(terminal: Terminal, *, lengths: tuple[int, ...] = LENGTHS) -> Rep
     """Measure prompts of several lengths, and several numbers of waiting requests."""
     report = Report("bench scan", "tierproof")
     steps = len(lengths) + len(WAITING)
-    with terminal.progress("scan") as step:
+    with terminal.patiently("scan") as step:
         for done, tokens in enumerate(lengths):
             _compare(
                 report,

@@ -54,14 +54,14 @@ def bench_tiers(
     beside = SLAB_BLOCKS * 4 * MIB
     check_folder(folder, max(SIDES * (total + 8 * max(SIZES)), beside))
     report = Report("bench tiers")
-    with terminal.progress("file tiers") as step:
+    with terminal.patiently("file tiers") as step:
         file_tiers(report, folder, sizes=SIZES, total=total, rounds=rounds, progress=step)
     if remote:
-        with terminal.progress("servers") as step:
+        with terminal.patiently("servers") as step:
             remote_tiers(
                 report, size=4 * MIB, total=min(total, 512 * MIB), rounds=rounds, progress=step
             )
-    with terminal.progress("manager calls") as step:
+    with terminal.patiently("manager calls") as step:
         found = rounds_beside(
             folder, block_bytes=4 * MIB, total=moved, rounds=rounds, progress=step
         )

@@ -14,6 +14,7 @@ from ..impl.errors import ConfigError
 from ..impl.tiers.base import Claim
 from ..impl.tiers.configuration import build_tiers, read_config
 from ..impl.tiers.file_io import FileIO, probe_direct
+from .managers import UsageError
 from .report import Report
 from .tier_rig import TierBroken, TierRig
 
@@ -24,23 +25,33 @@ Finding = tuple[str, str]
 """What was found; what to do, empty where nothing."""
 
 
-def doctor(folder: Path, config: Path | None) -> Report:
-    """Look at the machine, the folder's disk, and the tiers of a configuration.
+def doctor(folder: Path | None, config: Path | None) -> Report:
+    """Look at the machine, at the disks, and at the tiers of a configuration.
 
-    A server or folder of the configuration that cannot be used makes the exit code 2; everything
-    else is advice.
+    The disks are that of the folder and those of the configuration's tiers; that of the current
+    folder where neither says one. A folder or server that cannot be used makes the exit code 2;
+    everything else is advice.
+
+    Raises:
+        UsageError: the folder is none, or cannot be written.
     """
+    if folder is not None:
+        _must_be_usable(folder)
     report = Report("doctor")
-    findings = [huge_pages(), direct_io(folder), memory(), disk(folder), device(), *versions()]
+    tried = [] if config is None else list(tiers(config))
+    folders = list(dict.fromkeys([*([] if folder is None else [folder]), *_roots(config)]))
+    findings = [huge_pages(), memory()]
+    for one in folders or [Path()]:
+        findings += [direct_io(one), disk(one)]
+    findings += [device(), *versions()]
     for found, advice in findings:
         report.lines.append(f"{'look' if advice else 'ok  '}  {found}")
         if advice:
             report.lines.append(f"      -> {advice}")
-    if config is not None:
-        for found, trouble in tiers(config):
-            report.lines.append(f"{'bad ' if trouble else 'ok  '}  {found}")
-            if trouble:
-                report.doubts.append(f"{found}: {trouble}")
+    for found, trouble in tried:
+        report.lines.append(f"{'bad ' if trouble else 'ok  '}  {found}")
+        if trouble:
+            report.doubts.append(f"{found}: {trouble}")
     advice_given = sum(bool(advice) for _, advice in findings)
     report.conclusion = (
         "the configuration cannot be used as it is"
@@ -50,6 +61,30 @@ def doctor(folder: Path, config: Path | None) -> Report:
         else "everything is as it should be"
     )
     return report
+
+
+def _must_be_usable(folder: Path) -> None:
+    if not folder.is_dir():
+        what = "is no folder" if folder.exists() else "does not exist"
+        raise UsageError(
+            f"--folder {folder} {what}; make it first, or name the folder where a cache would be"
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"--folder {folder} cannot be written; name one that can, or change it")
+
+
+def _roots(config: Path | None) -> Iterator[Path]:
+    """The folders that the tiers of a configuration keep blocks in, as far as there are any."""
+    if config is None:
+        return
+    try:
+        tables = read_config(config).get("tiers") or []
+    except ConfigError:  # told already
+        return
+    for table in tables:
+        root = table.get("root") if isinstance(table, dict) else None
+        if isinstance(root, str) and Path(root).is_dir():
+            yield Path(root)
 
 
 def huge_pages() -> Finding:

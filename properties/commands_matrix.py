@@ -47,7 +47,7 @@ def matrix(
     report = Report("matrix")
     command = _command(asked, settings, json, to_page, folder)
     cores = len(os.sched_getaffinity(0))
-    with terminal.progress("releases") as step:
+    with terminal.patiently("releases") as step:
         found = check_all(versions, settings, processes=min(cores, len(versions)), progress=step)
     write_reproducers(found, folder)
     for one in found:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import logging
 
+from .budget import Budget
 from .report import VIOLATED, Report
 from .terminal import Terminal
 from .tiers_under_test import check_tier, chosen_tier
 
 
-def check(spec: str, terminal: Terminal, *, operations: int) -> Report:
-    """Check a tier; the faults are real ones, so what tiers log about them is not shown."""
+def check(spec: str, terminal: Terminal, *, operations: int, budget: float | None = None) -> Report:
+    """Check a tier, in `budget` seconds if that is given.
+
+    The faults are real ones, so what tiers log about them is not shown.
+    """
     log = logging.getLogger("tierproof")
     before = log.level
     log.setLevel(logging.CRITICAL)
     try:
         with chosen_tier(spec) as chosen, terminal.patiently("contracts") as step:
-            report = check_tier(chosen, operations=operations, progress=step)
+            report = check_tier(
+                chosen,
+                operations=operations,
+                budget=None if budget is None else Budget(budget),
+                progress=step,
+            )
     finally:
         log.setLevel(before)
     faults = sum(r.counts.get("faults", 0) for r in report.results)
@@ -25,6 +34,8 @@ def check(spec: str, terminal: Terminal, *, operations: int) -> Report:
     report.lines.append(f"{jobs:,} jobs, {faults} injected faults, {kills} killed writers")
     if not any(r.counts.get("faults") for r in report.results if r.contract == "T3-bytes"):
         report.lines.append("no stored bytes were found that could be damaged")
+    if late := report.with_verdict("skipped"):
+        report.doubts.append(f"no time was left for {', '.join(late)}")
     report.conclusion = _conclusion(report)
     return report
 

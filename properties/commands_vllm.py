@@ -18,7 +18,7 @@ def fetch(versions: Sequence[str], terminal: Terminal) -> Report:
     """
     report = Report("fetch-vllm")
     for version in [checked(v) for v in versions]:
-        with terminal.progress(f"vLLM {version}"):
+        with terminal.patiently(f"vLLM {version}"):
             fetched = fetch_one(version)
         report.lines.append(f"vLLM {version} {'fetched' if fetched else 'was there already'}")
     report.conclusion = f"the releases are in {cache_folder()}"

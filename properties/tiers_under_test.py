@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..impl.tiers.base import Tier
 from . import tier_checks_bytes as of_bytes
 from . import tier_checks_jobs as of_jobs
 from . import tier_factories
+from .budget import Budget
 from .contracts import RUNS, TIER_CONTRACTS
 from .managers import UsageError, named, told
 from .report import Report, Result
@@ -189,9 +191,18 @@ def check_tier(
     *,
     operations: int = 1000,
     contracts: Collection[str] = tuple(CHECKS),
+    budget: Budget | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
-    """Hold a tier to the contracts that it claims."""
+    """Hold a tier to the contracts that it claims.
+
+    Args:
+        chosen: the tier.
+        operations: how many the check of bytes makes.
+        contracts: ids of those to check.
+        budget: what may be spent; no contract begins when nothing is left. None: no limit.
+        progress: called with how many contracts are done, and how many there are.
+    """
     report = Report("check-tier", chosen.spec)
     broken: dict[str, str] = {}
     found: dict[str, Result] = {}
@@ -202,30 +213,41 @@ def check_tier(
                 contract, RUNS, "not_claimed", says="the tier does not claim it"
             )
             continue
-        began = time.perf_counter()
-        with _temporary_folder() as folder:
-            root = Path(folder) / "root"
-            root.mkdir(mode=0o700)
-            verdict, says, counts = "holds", "", {}
-            try:
-                bench = check_contract(chosen, contract, root, operations=operations)
-                counts = dict(bench.counts)
-                report.lines += [
-                    f"{contract}: {what} was not tried, since its factory has no outage(root)"
-                    for what in bench.left_out
-                ]
-            except NotTried as reason:
-                verdict, says = "not_reached", str(reason)
-            except TierBroken as error:
-                broken.setdefault(error.contract, error.said)
-                verdict, says = "unknown", f"{error.contract} is broken first: {error.said}"
-            except Exception as error:
-                verdict, says = "unknown", f"an exception came through: {told(error)}"
-        seconds = time.perf_counter() - began
-        found[contract] = Result(contract, RUNS, verdict, counts, seconds, says)
+        with (Budget(inf) if budget is None else budget).part() as over:
+            if over():
+                says = f"no time was left in the budget of {budget.seconds:g} s" if budget else ""
+                found[contract] = Result(contract, RUNS, "skipped", says=says)
+            else:
+                found[contract] = _checked(chosen, contract, operations, report, broken)
     for contract, result in found.items():
         report.results.append(_judged(chosen, result, broken.get(contract)))
     return report
+
+
+def _checked(
+    chosen: ChosenTier, contract: str, operations: int, report: Report, broken: dict[str, str]
+) -> Result:
+    """Check one contract; a contract that was seen broken, this one or another, is in `broken`."""
+    began = time.perf_counter()
+    verdict, says, counts = "holds", "", {}
+    with _temporary_folder() as folder:
+        root = Path(folder) / "root"
+        root.mkdir(mode=0o700)
+        try:
+            bench = check_contract(chosen, contract, root, operations=operations)
+            counts = dict(bench.counts)
+            report.lines += [
+                f"{contract}: {what} was not tried, since its factory has no outage(root)"
+                for what in bench.left_out
+            ]
+        except NotTried as reason:
+            verdict, says = "not_reached", str(reason)
+        except TierBroken as error:
+            broken.setdefault(error.contract, error.said)
+            verdict, says = "unknown", f"{error.contract} is broken first: {error.said}"
+        except Exception as error:
+            verdict, says = "unknown", f"an exception came through: {told(error)}"
+    return Result(contract, RUNS, verdict, counts, time.perf_counter() - began, says)
 
 
 def _judged(chosen: ChosenTier, result: Result, broken: str | None) -> Result:

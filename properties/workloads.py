@@ -83,6 +83,11 @@ def read(path: Path) -> Workload:
     Raises:
         UsageError: it cannot be read, or a field is wrong; says which.
     """
+    if path.suffix == ".py":
+        raise UsageError(
+            f"{path} is a Python file, and a workload is JSON, such as those in docs/workloads; to "
+            f"hold a manager in it to the contracts: tierproof verify --manager {path}:FACTORY"
+        )
     try:
         data = path.read_bytes()
     except OSError as error:

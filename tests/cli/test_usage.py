@@ -204,6 +204,27 @@ def test_an_interrupt_ends_with_130(run, stand):
     assert done.err == "tierproof: interrupted\n"
 
 
+@pytest.mark.parametrize(
+    ("args", "other"),
+    [
+        (("prove", "--seed", "3"), "--seeds"),
+        (("verify", "--seeds", "3"), "--seed"),
+        (("fuzz", "--seeds", "3"), "--seed"),
+        (("soak", "--seeds", "3"), "--seed"),
+        (("matrix", "--seeds", "3"), "--seed"),
+    ],
+)
+def test_an_option_of_another_command_is_answered_with_the_one_that_there_is(run, args, other):
+    done = run(*args)
+    assert done.code == 2
+    assert f"No such option: {args[1]}" in done.err
+    assert other in done.err.partition(args[1])[2]
+
+
+def test_a_manager_where_a_workload_belongs_is_told_what_to_write(run):
+    assert_told(run("scan", "my_manager.py"), "verify --manager my_manager.py:FACTORY", "JSON")
+
+
 class Interrupted:
     """What a Ctrl-C comes to that a library in C hears of first."""
 

@@ -1,6 +1,7 @@
 """A mistake in a manager's own code is named, whichever contract is broken by it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from tierproof.properties.found import Found
 from tierproof.properties.lockstep import Divergence, Lockstep
 from tierproof.properties.managers import resolve
 from tierproof.properties.raised import caught
-from tierproof.properties.watch_tour import Seen, broken_by
+from tierproof.properties.watch_tour import Result, Seen, broken_by
 from tierproof.properties.watched import as_found, counterexample
 
 SAMPLE = (Path(__file__).parents[1] / "sample_repository" / "small_manager.py").read_text()
@@ -40,7 +41,7 @@ def by_lockstep(chosen):
 def by_what_is_seen(chosen):
     ((contract, (_, said)),) = broken_by(chosen.factory, SETTING, HISTORY).items()
     seen = Seen(contract, said, SETTING, HISTORY, "tour")
-    (found,) = as_found(type("Result", (), {"found": {contract: seen}}))
+    (found,) = as_found(Result(found={contract: seen}))
     return counterexample(chosen, found, ["tour"])
 
 
@@ -85,7 +86,7 @@ def test_our_own_manager_is_not_traced():
 
 
 def test_exceptions_that_programs_live_by_are_not_named():
-    namespace = {"__name__": "somebody"}
+    namespace: dict[str, Any] = {"__name__": "somebody"}
     exec("def get(d):\n try:\n  return d['k']\n except KeyError:\n  return None\n", namespace)
     with caught() as found:
         assert namespace["get"]({}) is None

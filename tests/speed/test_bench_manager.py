@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import textwrap
+import time
 from functools import partial
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 
 from tierproof import LookupResult, TieredOffloadingManager
 from tierproof.properties import commands_bench_manager as command
+from tierproof.properties import terminal
 from tierproof.properties.cli import main
 from tierproof.properties.managers import Chosen, resolve
 from tierproof.properties.speed import results, scenarios, showing
@@ -185,6 +187,19 @@ def test_the_json_has_a_schema_and_the_whole_run(run, tmp_path):
     assert data["result"]["schema"] == results.SCHEMA == "tierproof.bench-manager/1"
     assert [t["resident"] for t in data["result"]["tables"]] == [RESIDENT]
     assert {r["row"] for r in data["result"]["tables"][0]["rows"]} == {row.name for row in ROWS}
+
+
+def test_who_waits_is_told_how_far_it_is(run, monkeypatch, found, capsys):
+    def slow(resident, rounds, ours, stock, step):
+        step(3, 12)
+        time.sleep(0.2)
+        return found
+
+    monkeypatch.setattr(terminal, "REMINDER", 0.02)
+    monkeypatch.setattr(command, "measure", slow)
+    code, _, errors = run("--resident", RESIDENT)
+    assert code == 0
+    assert f"tierproof: {RESIDENT:,} resident blocks: 3 of 12, 0 s so far" in errors
 
 
 def test_an_earlier_run_is_shown_without_measuring(run, tmp_path, monkeypatch):

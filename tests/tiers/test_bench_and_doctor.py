@@ -197,6 +197,33 @@ def test_doctor_names_a_server_that_is_not_there_and_ends_with_2(
     assert "it must be one of memory" in capsys.readouterr().out
 
 
+def test_doctor_looks_at_the_folders_of_the_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "tiers.toml"
+    config.write_text(f'[[tiers]]\nkind = "files"\nroot = "{tmp_path}/cache"\n')
+    assert main(["doctor", "--config", str(config)]) == 0
+    told = capsys.readouterr().out
+    assert f"O_DIRECT in {tmp_path}/cache:" in told
+    assert f"free in {tmp_path}/cache" in told
+    assert " in .:" not in told
+    assert main(["doctor", "--config", str(config), "--folder", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("O_DIRECT in ") == 2
+    assert main(["doctor"]) == 0
+    assert "O_DIRECT in .:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("folder", "said"), [("none", "does not exist"), ("file", "is no folder")])
+def test_doctor_refuses_a_folder_that_there_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], folder: str, said: str
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["doctor", "--folder", str(tmp_path / folder)]) == 2
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+
+
 def test_doctor_advises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     setting = tmp_path / "enabled"
     monkeypatch.setattr(commands_doctor, "_THP", setting)

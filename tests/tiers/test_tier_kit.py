@@ -293,6 +293,22 @@ def test_check_tier_finds_a_fault(file: Path, capsys: pytest.CaptureFixture[str]
     assert "T5-withdraw, runs: a key whose load failed is still claimed" in page.read_text()
 
 
+def test_the_budget_of_check_tier_is_respected_and_what_was_left_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "report.json"
+    assert main(["check-tier", "memory", "--budget", "0.000001", "--json", str(out)]) == 2
+    told = " ".join(capsys.readouterr().out.split())
+    assert "no time was left for D1-bytes, T1-nonblocking" in told
+    assert "not everything could be checked" in told
+    verdicts = {r["contract"]: r["verdict"] for r in json.loads(out.read_text())["results"]}
+    assert verdicts["T11-shared"] == "not_claimed"
+    assert set(verdicts.values()) <= {"skipped", "not_claimed", "holds"}
+    assert main(["check-tier", "memory", "--budget", "600", "--operations", "10"]) == 0
+    assert main(["check-tier", "memory", "--budget", "0"]) == 2
+    assert "--budget 0: write a number of seconds above 0" in capsys.readouterr().err
+
+
 def test_an_unknown_name_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check-tier", "disk"]) == 2
     assert "memory, files, slab, s3, redis, module:factory" in capsys.readouterr().err
