@@ -211,20 +211,20 @@ def by_runs(
     report.lines.append(
         f"runs: {result.examples:,} histories, {result.operations:,} operations in "
         f"{seconds:.1f} s (hypothesis {versions()['hypothesis']}, seed {seed})"
-        f"{fewer(result.examples, examples, 'histories')}"
     )
+    report.lines += fewer(result.examples, examples, "runs")
     if files:
         report.lines.append(
             f"files: {real.operations:,} operations over a real file tier in {real.seconds:.1f} s; "
             f"{real.stored:,} blocks written, {real.loaded:,} read back and compared"
-            f"{fewer(real.operations, files, 'operations')}"
         )
+    report.lines += fewer(real.operations, files, "files")
     return result.divergences
 
 
-def fewer(done: int, asked: int, what: str) -> str:
+def fewer(done: int, asked: int, what: str) -> list[str]:
     """What is said where less was tried than was asked for; nothing where it was not less."""
-    return f"; fewer than the {asked:,} {what} that were asked for" if done < asked else ""
+    return [f"{what}: fewer than the {asked:,} that were asked for"] if done < asked else []
 
 
 def ask_no_more_of(chosen: Chosen, report: Report, seed: int) -> None:

@@ -60,16 +60,19 @@ def interruptible() -> Iterator[None]:
         if told.exc_type is not KeyboardInterrupt:
             shown(told)
         else:  # it came while something was tidied away, which nothing can end: once more, later
-            again = threading.Timer(SOON, _thread.interrupt_main)
-            again.daemon = True
-            again.start()
+            later.append(threading.Timer(SOON, _thread.interrupt_main))
+            later[-1].daemon = True
+            later[-1].start()
 
     _heard.clear()
+    later: list[threading.Timer] = []
     before, shown = signal.signal(signal.SIGINT, interrupt), sys.unraisablehook
     sys.unraisablehook = unheard
     try:
         yield
     finally:
+        for again in later:
+            again.cancel()
         sys.unraisablehook = shown
         signal.signal(signal.SIGINT, before)
 

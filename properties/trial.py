@@ -154,8 +154,9 @@ class ManagerTrial:
         self.report.lines.append(
             f"{method}: {seen.cases:,} {'cases' if method == TOUR else 'histories'}, "
             f"{seen.operations:,} operations in {seen.seconds:.1f} s; judged by what is seen alone"
-            f"{fewer(seen.cases, self._histories, 'histories') if method == RUNS else ''}"
         )
+        if method == RUNS:
+            self.report.lines += fewer(seen.cases, self._histories, RUNS)
         if late and method == TOUR:
             self._skip(TOUR, f"nothing was found, but the tour was not finished{self._short()}")
         found = watched.as_found(seen)
@@ -216,8 +217,8 @@ class ManagerTrial:
         self.report.lines.append(
             f"runs: {drawn.histories:,} histories from seed {seed} on, {drawn.operations:,} "
             f"operations in {alone:.1f} s; {real.operations:,} operations over real files"
-            f"{fewer(drawn.histories, self._histories, 'histories')}"
         )
+        self.report.lines += fewer(drawn.histories, self._histories, RUNS)
         if not drawn.histories:
             self._skip(
                 RUNS,

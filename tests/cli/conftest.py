@@ -113,7 +113,7 @@ class Stand:
             seconds=0.1,
         )
 
-    def fuzz(self, factory, *, examples=300, seed=None, progress=None):
+    def fuzz(self, factory, *, examples=300, seed=None, progress=None, counts=None):
         self.seeds.append(seed)
         found = walk(factory, "runs")
         return SimpleNamespace(
@@ -138,7 +138,7 @@ class Stand:
     def compare(self, rules=RULES):
         return SimpleNamespace(cases=5, differences=list(self.differences))
 
-    def with_files(self, factory, *, operations, seed):
+    def with_files(self, factory, *, operations, seed, counts=None):
         return SimpleNamespace(
             operations=7, stored=2, loaded=1, divergences=[], reached=set(), seconds=0.1
         )
