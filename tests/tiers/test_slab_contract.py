@@ -1,4 +1,4 @@
-"""The contract of a tier, kept by a slab: what waits, fails, drains, and is cleared."""
+"""The contract of a tier, kept by a slab in ways of its own; `test_both_layouts` has the rest."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import errno
 import logging
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tierproof.impl.errors import ConfigError, TierError
-from tierproof.impl.tiers.base import NO_REQUEST, Claim, LoadJob
+from tierproof.impl.tiers.base import Claim
 from tierproof.impl.tiers.file_io import PAGE
 from tierproof.impl.tiers.slab import SlabTier
 from tierproof.impl.tiers.slab_file import (
@@ -25,59 +24,6 @@ from .slab_support import KEYS, SIZE, index_of, scribble, slab_of, slab_rig
 from .support import PATIENCE, Faults, Gate, Rig, eventually, failing
 
 
-def test_t1_no_call_of_the_scheduler_waits_while_every_read_and_write_is_stuck(
-    tmp_path: Path,
-) -> None:
-    gate = Gate()
-    io = Faults()
-    with slab_rig(tmp_path, threads=2, io=io) as rig:
-        rig.store(*KEYS)
-        io.faults.update(preadv=gate, pwritev=gate)
-        slowest = 0.0
-        for number in range(50):
-            calls = (
-                lambda: rig.ask(KEYS[0]),
-                lambda number=number: rig.ask(b"unknown %d" % number),
-                lambda: rig.begin_load(KEYS[:1]),
-                lambda: rig.begin_store([b"new"]),
-                rig.poll,
-                lambda: rig.tier.on_new_request(NO_REQUEST),
-                rig.tier.clear,
-            )
-            for call in calls:
-                began = time.perf_counter()
-                call()
-                slowest = max(slowest, time.perf_counter() - began)
-        gate.open.set()
-    assert slowest < 0.25, f"a call took {slowest:.3f} s while the disk did not answer"
-
-
-@pytest.mark.parametrize("error", [RuntimeError("bug"), SystemExit(1)])
-def test_t2_t9_an_exception_fails_its_block_and_ends_no_worker(
-    tmp_path: Path, error: BaseException
-) -> None:
-    broken = False
-
-    def breaks(*_: object) -> None:
-        if broken:
-            raise error
-
-    io = Faults(pwritev=breaks, preadv=breaks)
-    with slab_rig(tmp_path, blocks=3, threads=1, io=io) as rig:
-        for _ in range(5):  # more often than there are slots
-            broken = True
-            assert rig.store(*KEYS[:2]) == frozenset()
-            broken = False
-            assert rig.store(*KEYS[:2]) == set(KEYS[:2])
-            broken = True
-            assert rig.load(*KEYS[:2]) == frozenset()
-            broken = False
-            rig.tier.clear()
-            eventually(lambda: not rig.tier._index.clearing, "the clear")
-        rig.tier.submit_load(LoadJob(99, (KEYS[0],), (1_000,)))
-        assert rig.report(99).landed == frozenset()
-
-
 def test_t4_a_store_is_found_after_its_report_and_never_before(tmp_path: Path) -> None:
     with slab_rig(tmp_path) as rig:
         assert rig.decide(KEYS[0]) is Claim.ABSENT
@@ -87,36 +33,6 @@ def test_t4_a_store_is_found_after_its_report_and_never_before(tmp_path: Path) -
             assert rig.ask(KEYS[0]) is Claim.ABSENT, "claimed before the store was reported"
         rig.report(job)
         assert rig.ask(KEYS[0]) is Claim.PRESENT
-
-
-def test_t5_a_failed_read_withdraws_the_claim_until_the_block_is_verified(tmp_path: Path) -> None:
-    now = [0.0]
-    io = Faults()
-    with slab_rig(tmp_path, io=io, clock=lambda: now[0]) as rig:
-        rig.store(*KEYS)
-        io.faults["preadv"] = failing(errno.EIO, {1})
-        assert rig.load(KEYS[0]) == frozenset()
-        assert rig.decide(KEYS[0]) is Claim.ABSENT
-        now[0] += 2.5
-        eventually(rig.poll, "the verification")
-        assert rig.verified == [KEYS[0]]
-        assert rig.load(KEYS[0]) == {KEYS[0]}
-
-
-def test_t8_drain_names_the_job_that_is_stuck(tmp_path: Path) -> None:
-    gate = Gate()
-    io = Faults()
-    with slab_rig(tmp_path, threads=1, io=io) as rig:
-        rig.store(*KEYS)
-        io.faults["preadv"] = gate
-        stuck = rig.begin_load(KEYS[:1], [0])
-        assert gate.reached.wait(PATIENCE)
-        queued = rig.begin_load(KEYS[2:], [2, 3, 4])
-        assert list(rig.tier.drain(0.1)) == [stuck]
-        rig.poll()
-        assert rig.reports[queued].landed == frozenset()
-        gate.open.set()
-        assert rig.report(stuck).landed == {KEYS[0]}
 
 
 def test_t8_shutdown_with_a_stuck_thread_keeps_the_slab_locked(tmp_path: Path) -> None:
