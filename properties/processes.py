@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import multiprocessing
 import signal
 import sys
@@ -60,12 +59,14 @@ def interruptible() -> Iterator[None]:
         if told.exc_type is not KeyboardInterrupt:
             shown(told)
         else:  # it came while something was tidied away, which nothing can end: once more, later
-            later.append(threading.Timer(SOON, _thread.interrupt_main))
+            # a real signal, which ends a wait as well
+            later.append(threading.Timer(SOON, signal.pthread_kill, (here, signal.SIGINT)))
             later[-1].daemon = True
             later[-1].start()
 
     _heard.clear()
     later: list[threading.Timer] = []
+    here = threading.get_ident()
     before, shown = signal.signal(signal.SIGINT, interrupt), sys.unraisablehook
     sys.unraisablehook = unheard
     try:
