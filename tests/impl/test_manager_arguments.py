@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tierproof import ContractViolation
+from tierproof.impl.arguments import listed
 
 from .support import HIT, HIT_PENDING, MISS, Rig
 
@@ -116,3 +117,9 @@ def test_a_peers_handle_serves_no_request_but_its_own():
 def test_a_hit_is_a_hit_however_the_keys_are_given():
     rig, request = prepared()
     assert rig.manager.lookup_many(iter(["a", "b"]), request) == [HIT, HIT]
+
+
+@pytest.mark.parametrize(("key", "words"), [("abc", "3 characters"), (b"ab", "2 bytes")])
+def test_one_key_instead_of_many_is_told_as_what_it_is(key, words):
+    with pytest.raises(ContractViolation, match=words):
+        listed(key)

@@ -62,7 +62,8 @@ def test_the_probe_sees_every_fact():
     assert (probe.pins("absent"), probe.waiters("absent")) == (0, set())
     assert probe.slot_of("stored") not in probe.quarantined()
     assert len(probe.quarantined()) == 2
-    assert probe.work_in_flight() >= 6
+    jobs = sum(len(tier.running) for tier in rig.tiers)
+    assert probe.work_in_flight() == jobs + 4, "two loads to the GPU, two stores of a block"
     assert probe.retracted() == set()
 
 
@@ -113,6 +114,15 @@ def _lose_request_count(rig: Rig) -> None:
     next(iter(rig.manager._requests.live.values())).parked += 1
 
 
+def _forget_request_store(rig: Rig) -> None:
+    (request,) = (r for r in rig.manager._requests.live.values() if r.storing)
+    request.storing -= 1
+
+
+def _quarantine_too_many(rig: Rig) -> None:
+    rig.manager._primary.quarantine.add(Block("nobody's", 999, Phase.LOADING))
+
+
 def _permit_nobody(rig: Rig) -> None:
     rig.manager._primary.permitted.add(Block("forgotten", 0, Phase.RESIDENT))
 
@@ -130,13 +140,18 @@ def _damage_block(name: str, /, **fields: object) -> Damage:
     [
         (lambda rig: setattr(rig.manager._primary, "free", 1), "free slots, counted 1"),
         (_lose_slot, "free slots, counted"),
+        (_quarantine_too_many, "24 slots, but"),
         (_double_slot, "more than one of free, owned, quarantined"),
         (lambda rig: rig.manager._primary.blocks.pop("stored"), "24 slots, but"),
         (_damage_block("stored", key="other"), "the block of 'stored' says it is 'other'"),
+        (_damage_block("stored", key="zeta"), "the block of 'stored' says it is 'zeta'"),
         (lambda rig: setattr(rig.manager._primary, "evictable", 99), "evictable blocks, counted"),
+        (lambda rig: setattr(rig.manager._primary, "evictable", -1), "evictable blocks, counted"),
         (_damage_block("stored", pins=5), "has 5 pins, 1 transfers read it"),
         (lambda rig: rig.manager._primary.sending.clear(), "berths differ"),
         (lambda rig: rig.manager._requests.queued.clear(), "is QUEUED and not queued"),
+        (_damage_block("queued", phase=Phase.LOADING), "'queued' is LOADING and queued"),
+        (_damage_block("loading", phase=Phase.RESIDENT), "is RESIDENT and being written"),
         (_damage_block("loading", writer=None), "its writer is not what is in flight"),
         (lambda rig: rig.manager._transfers.reads.clear(), r"has \d pins, \d transfers read it"),
         (
@@ -149,8 +164,11 @@ def _damage_block(name: str, /, **fields: object) -> Damage:
         (_damage_block("loading", waits={}), "empty waits"),
         (_wait_unknown, "without knowing it"),
         (lambda rig: setattr(rig.manager._requests, "waiting", 0), "waits, counted 0"),
+        (lambda rig: setattr(rig.manager._requests, "waiting", 99), "waits, counted 99"),
         (lambda rig: setattr(rig.manager._undecided, "count", 0), "undecided probes, counted 0"),
+        (lambda rig: setattr(rig.manager._undecided, "count", 9), "undecided probes, counted 9"),
         (_lose_request_count, "parked offers, there are"),
+        (_forget_request_store, "parked offers, there are"),
     ],
 )
 def test_what_does_not_add_up_is_told_in_words(damage: Damage, words: str):

@@ -85,6 +85,16 @@ def test_what_is_only_written_for_a_type_checker_is_left_out():
     assert len({m.key for m in made.mutants}) == len(made.mutants) == 5
 
 
+def test_what_explains_one_survivor_does_not_hide_a_second(monkeypatch):
+    def survivor(key, line="x = 1"):
+        return making.Mutant("jobs", "NumberReplacer", 1, 4, (1,), line, "f", key, "")
+
+    entry = measure.Explained("jobs", "x = 1", ("NumberReplacer",), "because", 1)
+    monkeypatch.setattr(measure, "explained", lambda: [entry])
+    assert measure.equivalents([survivor("a"), survivor("b", "y = 1")]) == {"a"}
+    assert measure.equivalents([survivor("a"), survivor("b")]) == set()
+
+
 TRIAL = """
 import sys
 sys.path.insert(0, {root!r})

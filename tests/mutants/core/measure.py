@@ -27,7 +27,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -181,37 +181,57 @@ def _done_in_a_process(work: Callable[[], None]) -> bool:
 # -- telling --------------------------------------------------------------------------------------
 
 
-def explained() -> dict[tuple[str, str, str], str]:
-    """(module, operator, line) -> why nothing can notice the change."""
-    told = tomllib.loads((HERE / "equivalent.toml").read_text())
-    return {
-        (entry["module"], operator, entry["line"]): entry["why"]
-        for entry in told.get("equivalent", ())
-        for operator in entry["operators"]
-    }
+@dataclass(frozen=True)
+class Explained:
+    """An entry of `equivalent.toml`: why nothing can notice these changes of a line."""
+
+    module: str
+    line: str
+    operators: tuple[str, ...]
+    why: str
+    number: int
+    """How many mutants it explains: of the two of a number, often one is noticed."""
+
+    def about(self, mutant: Mutant) -> bool:
+        """Does it speak of this mutant?"""
+        named = (mutant.module, mutant.text) == (self.module, self.line)
+        return named and mutant.operator in self.operators
 
 
-def is_explained(mutant: Mutant) -> bool:
-    """Does `equivalent.toml` say why nothing can notice it?"""
-    return (mutant.module, mutant.operator, mutant.text) in explained()
+def explained() -> list[Explained]:
+    """All entries; one that does not say how many it explains explains one for each operator."""
+    told = tomllib.loads((HERE / "equivalent.toml").read_text()).get("equivalent", ())
+    return [
+        Explained(
+            *(entry["module"], entry["line"], tuple(entry["operators"]), entry["why"]),
+            entry.get("number", len(entry["operators"])),
+        )
+        for entry in told
+    ]
+
+
+def equivalents(survivors: Sequence[Mutant]) -> set[str]:
+    """The keys of those that are explained; none of an entry that would explain too many."""
+    found: set[str] = set()
+    for entry in explained():
+        meant = [mutant.key for mutant in survivors if entry.about(mutant)]
+        if len(meant) <= entry.number:
+            found.update(meant)
+    return found
 
 
 def tell(module: str) -> bool:
     """Count; list the survivors that nobody has explained. Returns whether all is well."""
     made, said = mutants(module), outcomes(module)
-    counts: Counter[str] = Counter()
-    left: list[Mutant] = []
-    for mutant in made.mutants:
-        verdict = said[mutant.key].verdict if mutant.key in said else "not tried"
-        if verdict not in ("killed", "not tried") and is_explained(mutant):
-            verdict = "equivalent"
-        elif verdict not in ("killed", "not tried"):
-            left.append(mutant)
-        counts[verdict] += 1
+    verdicts = {m.key: said[m.key].verdict if m.key in said else "not tried" for m in made.mutants}
+    survivors = [m for m in made.mutants if verdicts[m.key] not in ("killed", "not tried")]
+    verdicts |= dict.fromkeys(equivalents(survivors), "equivalent")
+    counts = Counter(verdicts.values())
     told = ", ".join(f"{n:,} {word}" for word, n in counts.most_common())
     print(f"{module}: {len(made.mutants):,} mutants ({made.left_out:,} left out): {told}")
-    for mutant in left:
-        print(f"  {said[mutant.key].verdict} {mutant}", flush=True)
+    for mutant in survivors:
+        if verdicts[mutant.key] != "equivalent":
+            print(f"  {verdicts[mutant.key]} {mutant}", flush=True)
     return counts.keys() <= {"killed", "equivalent"}
 
 
@@ -248,12 +268,10 @@ def main(args: Sequence[str]) -> int:
         if options.again:
             _database().execute("delete from outcomes where module = ?", (module,))
         said = outcomes(module)
-        todo = [
-            mutant
-            for mutant in mutants(module).mutants
-            if mutant.key not in said
-            or (said[mutant.key].verdict != "killed" and not is_explained(mutant))
-        ]
+        all_of_it = mutants(module).mutants
+        survivors = [m for m in all_of_it if m.key in said and said[m.key].verdict != "killed"]
+        done = equivalents(survivors) | (said.keys() - {m.key for m in survivors})
+        todo = [mutant for mutant in all_of_it if mutant.key not in done]
         try_all(todo, options.workers, options.seconds, known)
         good &= tell(module)
     return 0 if good else 1
