@@ -203,3 +203,44 @@ def test_calls_that_only_take_note_do_not_begin_a_step():
     rig.manager.has_pending_work()
     rig.manager.on_request_finished(request)
     assert rig.tier.polls == 0
+
+
+@pytest.mark.parametrize("what", ["load", "store"])
+def test_a_transfer_is_overdue_however_long_nobody_looked(what, caplog):
+    rig = Rig(slots=8, pending_deadline=10.0)
+    rig.now = 1000.0
+    rig.notice()
+    request = rig.request()
+    if what == "load":
+        rig.tier.has("k", "l")
+        rig.lookup(request, "k", "l")
+    else:
+        rig.begin_store(request, "k", "l")
+    rig.step()
+    rig.now = 1100.0
+    assert rig.lookup(request, "k") == [MISS]
+    assert "a transfer into 2 slots has not reported for 100.0 s" in caplog.text
+
+
+@pytest.mark.parametrize("first", ["load", "store"])
+def test_the_oldest_transfer_is_overdue_first_whatever_began_after_it(first):
+    rig = Rig(slots=8, pending_deadline=10.0)
+    request = rig.request()
+    rig.tier.has("load")
+
+    def begin(what: str) -> None:
+        if what == "load":
+            rig.lookup(request, "load")
+        else:
+            rig.begin_store(request, "store")
+        rig.step()
+
+    second = "load" if first == "store" else "store"
+    begin(first)
+    rig.now = 6.0
+    begin(second)
+    rig.now = 10.0
+    assert rig.lookup(request, first, second) == [MISS, HIT_PENDING]
+    rig.step()
+    rig.now = 16.0
+    assert rig.lookup(request, first, second) == [MISS, MISS]

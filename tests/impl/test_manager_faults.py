@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -226,6 +227,30 @@ def test_a_report_that_is_no_report_is_refused(landed):
     assert len(rig.manager.contract_violations) == 2
     rig.tier.done_all()
     assert rig.lookup(request, "b") == [HIT]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        SimpleNamespace(job_id=0, landed=frozenset("b"), seconds=1.0),
+        SimpleNamespace(job_id="0", landed=frozenset("b"), seconds=1.0),
+        SimpleNamespace(seconds=1.0),
+        JobReport([0], frozenset("b")),  # type: ignore[arg-type]
+        JobReport(0, frozenset("b"), seconds="soon"),  # type: ignore[arg-type]
+        JobReport(0, frozenset("b"), seconds=None),  # type: ignore[arg-type]
+    ],
+    ids=lambda report: type(report).__name__,
+)
+def test_what_only_looks_like_a_report_is_refused(report):
+    rig = Rig()
+    request = rig.request()
+    rig.tier.has("b")
+    rig.lookup(request, "b")
+    rig.step()
+    rig.tier.report(report)
+    rig.notice()
+    assert len(rig.manager.contract_violations) == 1
+    assert rig.probe.phase("b") == "LOADING"
 
 
 def test_every_call_of_a_tier_may_raise_and_the_manager_serves_on():

@@ -106,11 +106,13 @@ def test_lookups_are_not_counted_unless_somebody_wants_the_numbers():
 
 def test_jobs_blocks_and_failures_are_counted_for_each_tier():
     rig = Rig(slots=8, tiers=2)
+    rig.now = 1000.0
+    rig.notice()
     request = rig.request()
     rig.tier.has("a", "b")
     rig.lookup(request, "a", "b")
     rig.step()
-    rig.now = 2.0
+    rig.now = 1002.0
     rig.tier.done(rig.tier.loads[0], ["a"], seconds=0.25)
     rig.lookup(request, "a")
     rig.load(request, "a")

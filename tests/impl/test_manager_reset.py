@@ -324,3 +324,14 @@ def test_after_a_reset_the_manager_behaves_as_a_new_one_with_fewer_slots():
     for key, slot in ((k, rig.probe.slot_of(k)) for k in rig.probe.resident_keys()):
         assert slot is not None
         assert bytes(rig.manager.arena.row(slot)) == payload(key, rig.manager.arena)
+
+
+@pytest.mark.parametrize("ok", [True, False])
+def test_a_store_that_a_reset_forgot_has_failed_only_if_it_did(ok):
+    rig = Rig(slots=8)
+    operation = rig.begin_store(rig.request(), "a", "b")
+    rig.manager.reset_cache()
+    rig.manager.complete_store(operation, ok=ok)
+    stats = rig.manager.stats()
+    assert stats["tierproof_gpu_stored_blocks_total"] == 0
+    assert stats["tierproof_gpu_store_block_failures_total"] == (0 if ok else 2)
