@@ -86,6 +86,15 @@ def bench_tiers(
         int,
         typer.Option("--beside", metavar="N", min=64, help="MiB that move beside manager calls."),
     ] = 4096,
+    block: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--block",
+            metavar="N",
+            min=1,
+            help="MiB of a block on the disk; may be repeated. 1, 4 and 16 when left out.",
+        ),
+    ] = None,
     rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=1)] = 5,
     servers: Annotated[
         bool, typer.Option("--servers/--no-servers", help="Measure Redis and the object store.")
@@ -98,6 +107,12 @@ def bench_tiers(
 
     outputs, terminal = Outputs(json, None), Terminal()
     report = run(
-        terminal, folder=folder, total=mib << 20, moved=beside << 20, rounds=rounds, remote=servers
+        terminal,
+        folder=folder,
+        total=mib << 20,
+        moved=beside << 20,
+        rounds=rounds,
+        remote=servers,
+        sizes=[size << 20 for size in block or ()],
     )
     outputs.finish(report, terminal)

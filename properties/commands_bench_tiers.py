@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -42,20 +43,29 @@ def check_folder(folder: Path, needed: int) -> None:
 
 
 def bench_tiers(
-    terminal: Terminal, *, folder: Path, total: int, moved: int, rounds: int, remote: bool
+    terminal: Terminal,
+    *,
+    folder: Path,
+    total: int,
+    moved: int,
+    rounds: int,
+    remote: bool,
+    sizes: Sequence[int] = (),
 ) -> Report:
     """Measure the tiers; goals that are missed are told and change no exit code.
 
-    `total` bytes go through each tier in each round, `moved` beside the manager's calls.
+    `total` bytes go through each tier in each round, `moved` beside the manager's calls; `sizes`
+    are those of blocks on the disk, in bytes, `SIZES` where none is given.
 
     Raises:
         UsageError: the folder cannot be used, or has no room.
     """
+    sizes = sizes or SIZES
     beside = SLAB_BLOCKS * 4 * MIB
-    check_folder(folder, max(SIDES * (total + 8 * max(SIZES)), beside))
+    check_folder(folder, max(SIDES * (total + 8 * max(sizes)), beside))
     report = Report("bench tiers")
     with terminal.patiently("file tiers") as step:
-        file_tiers(report, folder, sizes=SIZES, total=total, rounds=rounds, progress=step)
+        file_tiers(report, folder, sizes=sizes, total=total, rounds=rounds, progress=step)
     if remote:
         with terminal.patiently("servers") as step:
             remote_tiers(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tierproof.impl.manager import TieredOffloadingManager
-from tierproof.properties import bench_tiers, commands_bench_tiers, commands_doctor
+from tierproof.properties import bench_tiers, commands_doctor
 from tierproof.properties.bench_calls import (
     calls_beside_memcpy,
     calls_beside_tiers,
@@ -129,13 +129,15 @@ def test_the_command_tells_ratios_with_their_goals_and_ends_with_0(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIERPROOF_CACHE", str(tmp_path / "no release of vLLM"))
-    monkeypatch.setattr(commands_bench_tiers, "SIZES", (MIB,))
     out = tmp_path / "out.json"
     disk = tmp_path / "disk"
     disk.mkdir()
     arguments = ["bench", "tiers", "--folder", str(disk), "--mib", "64", "--beside", "64"]
-    assert main([*arguments, "--rounds", "1", "--no-servers", "--json", str(out)]) == 0
+    arguments += ["--rounds", "1", "--block", "1", "--block", "2", "--no-servers"]
+    assert main([*arguments, "--json", str(out)]) == 0
     told = json.loads(out.read_text())
+    of_the_limit = [m["what"] for m in told["measures"] if m["what"].endswith("of the limit")]
+    assert {what.split(", ")[1] for what in of_the_limit} == {"1 MiB", "2 MiB"}
     (ratio,) = [m for m in told["measures"] if m["what"] == "ratio of the two"]
     assert ratio["goal"] == 3.0
     assert list(disk.iterdir()) == []
