@@ -192,3 +192,18 @@ def test_which_block_it_was_that_a_reset_forgot_does_not_matter(how):
 
     assert scene("a", "b") == scene("c", "d")
     assert scene("a", "b") != scene("a")
+
+
+def test_what_stands_together_for_a_live_request_is_part_of_it():
+    rig = Rig(slots=8, tiers=0)
+    one, two = rig.request("one"), rig.request("two")
+    rig.store(one, "a", "b")
+    rig.store(two, "x")
+    runs = {
+        request.request_id: [block.key for block in blocks]
+        for request, blocks in rig.manager._primary.policy.runs()
+    }
+    assert runs == {"one": ["b", "a"], "two": ["x"]}
+    before = rig.probe.fingerprint()
+    rig.manager._primary.policy.close(one)
+    assert rig.probe.fingerprint() != before
