@@ -286,6 +286,15 @@ def test_things_that_are_no_tiers_or_have_one_name_are_refused_before_any_is_att
     assert good._arena is None
 
 
+def test_a_name_alone_makes_no_tier_however_often_it_is_tried():
+    class Named:
+        name = "disk"
+
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="Named has not"):
+            TieredOffloadingManager(slots=2, block_bytes=8, tiers=[Named()])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "words"),
     [

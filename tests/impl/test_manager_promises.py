@@ -368,3 +368,20 @@ def test_two_loads_of_one_block_by_one_request_end_its_promise_with_the_first():
     rig.probe.check()
     with pytest.raises(ContractViolation, match="unknown or complete"):
         rig.manager.complete_load(first)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_hit_of_another_request_takes_no_promise_away_however_it_is_asked(many):
+    rig = Rig(slots=1)
+    first, second = rig.request("first"), rig.request("second")
+    rig.store(first, "a")
+    rig.settle()
+    assert rig.lookup(first, "a") == [HIT]
+    if many:
+        assert rig.manager.lookup_many(["a"], second) == [HIT]
+    else:
+        assert rig.lookup(second, "a") == [HIT]
+    rig.manager.on_request_finished(second)
+    rig.tier.has("k")
+    assert rig.lookup(rig.request("third"), "k") == [MISS]
+    rig.load(first, "a")
