@@ -9,7 +9,9 @@ from pathlib import Path
 from statistics import median
 
 from .bench_calls import SLAB_BLOCKS, rounds_beside
-from .bench_tiers import MIB, file_tiers, remote_tiers
+from .bench_rounds import MIB
+from .bench_servers import remote_tiers
+from .bench_tiers import file_tiers
 from .managers import UsageError
 from .report import Measure, Report
 from .terminal import Terminal

@@ -70,13 +70,14 @@ def is_given_its_managers_jobs(folder: Path) -> None:
 
 def takes_turns(folder: Path) -> None:
     order: list[str] = []
-    real = bench_tiers.rounds_of
+    module: Any = bench_tiers
+    real = module.rounds_of
 
     def watched(rounds: int, phases: Any, progress: Any) -> Any:
         order.extend(name for steps in phases for name in steps)
         return real(rounds, phases, progress)
 
-    bench_tiers.rounds_of = watched
+    module.rounds_of = watched
     report = Report("bench tiers")
     bench_tiers.file_tiers(
         report, folder, sizes=[4 * MIB], total=32 * MIB, rounds=2, progress=lambda *_: None

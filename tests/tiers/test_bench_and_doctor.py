@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tierproof.impl.manager import TieredOffloadingManager
-from tierproof.properties import bench_tiers, commands_doctor
+from tierproof.properties import bench_rounds, bench_servers, bench_tiers, commands_doctor
 from tierproof.properties.bench_calls import (
     calls_beside_memcpy,
     calls_beside_tiers,
@@ -46,6 +46,10 @@ def test_both_layouts_are_measured_against_a_limit_of_the_same_run(
     assert "16 threads" in how
     assert how.endswith("MiB of all tiers' buffers on huge pages")
     assert sum("of the limit:" in line and "goal 0." in line for line in report.lines) == 5
+    (worked,) = [line for line in report.lines if line.startswith("processor time for a block")]
+    steps = ("files store", "slab store", "files store when full", "files load", "slab load")
+    assert all(f"{step} " in worked for step in steps), worked
+    assert "of each but stock's is its checksum" in worked
     assert list(tmp_path.iterdir()) == [], "the benchmark left files"
 
 
@@ -60,7 +64,7 @@ def test_who_comes_first_changes_from_round_to_round() -> None:
         return run
 
     phases = [{name: step(name) for name in "abc"}, {"x": step("x")}, {"y": step("y")}]
-    found = bench_tiers.rounds_of(2, phases, silent)
+    found = bench_rounds.rounds_of(2, phases, silent)
     assert found == {name: [0.0, 1.0] for name in "abcxy"}
     assert "".join(name for name, _ in began) == "abcxy" + "bcaxy"
 
@@ -73,9 +77,9 @@ def test_servers_are_measured_against_their_clients(
     def missing(folder: Path) -> None:
         raise NoServerError("not here")
 
-    monkeypatch.setattr(bench_tiers, "SeaweedServer", missing)
+    monkeypatch.setattr(bench_servers, "SeaweedServer", missing)
     report = Report("bench tiers")
-    bench_tiers.remote_tiers(report, size=MIB, total=8 * MIB, rounds=1, progress=silent)
+    bench_servers.remote_tiers(report, size=MIB, total=8 * MIB, rounds=1, progress=silent)
     assert [m.what for m in report.measures] == [
         "redis store, 1 MiB, of the client alone",
         "redis load, 1 MiB, of the client alone",
