@@ -48,3 +48,13 @@ def test_arc_counts_a_read_once_however_often_it_is_repeated():
     assert arc(rig)._in_again == set(), "what it has read counts when it is touched or ends"
     rig.manager.on_request_finished(reader)
     assert {block.key for block in arc(rig)._in_again} == {"a"}
+
+
+def test_a_promotion_that_nobody_has_read_stands_behind_what_its_request_has_named():
+    rig = Rig(slots=3)
+    request = rig.request()
+    rig.store(request, "a", "b")
+    rig.settle()
+    rig.promote(request, "k")
+    rig.manager.withdraw(["k"], request)
+    assert victims(rig, rig.request("other"), 3) == ["k", "b", "a"]
