@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tierproof.impl.jobs import Owed, Send
+from tierproof.impl.blocks import Epoch
+from tierproof.impl.jobs import Load, Owed, Send
 from tierproof.impl.requests import Request
 from tierproof.impl.tiers.base import Claim
 
@@ -207,3 +208,39 @@ def test_what_stands_together_for_a_live_request_is_part_of_it():
     before = rig.probe.fingerprint()
     rig.manager._primary.policy.close(one)
     assert rig.probe.fingerprint() != before
+
+
+def test_a_promise_counts_as_long_as_it_holds():
+    rig = Rig()
+    request = rig.request()
+    rig.store(request, "a")
+    rig.lookup(request, "a")
+    block = rig.manager._primary.blocks["a"]
+
+    def states() -> tuple[object, object]:
+        promised, promise = rig.probe.fingerprint(), block.promise
+        block.promise = None
+        free = rig.probe.fingerprint()
+        block.promise = promise
+        return promised, free
+
+    promised, free = states()
+    assert promised != free
+    rig.manager._primary.epoch = Epoch()
+    promised, free = states()
+    assert promised == free
+
+
+def test_under_whom_a_promotion_is_queued_matters():
+    rig = Rig(tiers=2)
+    one, two = rig.request("one"), rig.request("two")
+    for tier in rig.tiers:
+        tier.has("k")
+    rig.lookup(one, "k")
+    rig.lookup(two, "k")
+    seen = set()
+    for secondary in rig.manager._secondaries:
+        for request in (one, two):
+            rig.manager._primary.blocks["k"].writer = Load(secondary, request)
+            seen.add(rig.probe.fingerprint())
+    assert len(seen) == 4
