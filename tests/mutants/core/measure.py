@@ -9,6 +9,7 @@ what is in functions that have changed since. Survivors are tried again when the
     --tell          try nothing, tell what is known so far
     --again         forget what is known of these modules
     --seconds N     put a mutant only to checks that take N seconds together: a first impression
+    --explained     also go on with survivors that are explained: is it true of every check?
     --workers N     processes that try (2)
     --instead FILE  with one module: try this one file in its place
 
@@ -225,9 +226,13 @@ def tell(module: str) -> bool:
     made, said = mutants(module), outcomes(module)
     verdicts = {m.key: said[m.key].verdict if m.key in said else "not tried" for m in made.mutants}
     survivors = [m for m in made.mutants if verdicts[m.key] not in ("killed", "not tried")]
-    verdicts |= dict.fromkeys(equivalents(survivors), "equivalent")
+    same = equivalents(survivors)
+    in_part = sum(verdicts[key] == "left" for key in same)
+    verdicts |= dict.fromkeys(same, "equivalent")
     counts = Counter(verdicts.values())
     told = ", ".join(f"{n:,} {word}" for word, n in counts.most_common())
+    if in_part:
+        told += f" ({in_part:,} of them put to the quickest checks only)"
     print(f"{module}: {len(made.mutants):,} mutants ({made.left_out:,} left out): {told}")
     for mutant in survivors:
         if verdicts[mutant.key] != "equivalent":
@@ -250,6 +255,7 @@ def main(args: Sequence[str]) -> int:
     parser.add_argument("modules", nargs="*")
     parser.add_argument("--tell", action="store_true")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--explained", action="store_true")
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--instead", type=Path)
@@ -270,7 +276,9 @@ def main(args: Sequence[str]) -> int:
         said = outcomes(module)
         all_of_it = mutants(module).mutants
         survivors = [m for m in all_of_it if m.key in said and said[m.key].verdict != "killed"]
-        done = equivalents(survivors) | (said.keys() - {m.key for m in survivors})
+        done = said.keys() - {mutant.key for mutant in survivors}
+        if not options.explained:
+            done |= equivalents(survivors)
         todo = [mutant for mutant in all_of_it if mutant.key not in done]
         try_all(todo, options.workers, options.seconds, known)
         good &= tell(module)
