@@ -67,7 +67,7 @@ class BlockFolder:
         self.own = os.path.join(self._writers, f"{os.getpid()}-{secrets.token_hex(8)}")
         self._own_lock: int | None = None
         self._counter = itertools.count()
-        self._litter: set[str] = set()
+        self._litter: dict[str, int] = {}
         self._lock = FolderLock(io, os.path.join(self._home, "usage"), self._make_home)
         try:
             with self.locked():
@@ -134,24 +134,35 @@ class BlockFolder:
             self._clear_place(final)
             self._io.rename(temporary, final)
 
-    def discard(self, temporary: str) -> bool:
-        """Remove a temporary, now or, if that fails, with a later one; whether it is gone."""
-        self._litter.add(temporary)
+    def discard(self, temporary: str, counted: int) -> int:
+        """Remove a temporary that counts as so many bytes, now or, if that fails, with a later one.
+
+        Returns:
+            The counted bytes of all that are gone now: of this one, and of earlier ones.
+        """
+        self._litter[temporary] = counted
+        gone = 0
         for path in tuple(self._litter):
+            held = self._litter.pop(path, None)
+            if held is None:  # another thread is at it
+                continue
             try:
                 self._io.unlink(path)
             except FileNotFoundError:
                 pass
             except OSError:
+                self._litter[path] = held
                 continue
-            self._litter.discard(path)
-        return temporary not in self._litter
+            gone += held
+        return gone
 
-    def retire(self, path: str, identity: tuple[int, int]) -> int:
+    def retire(self, path: str, identity: tuple[int, ...]) -> int:
         """Remove a bad file if it is still the one seen; returns the bytes that became free.
 
-        `identity` is its (device, inode). The file is moved aside first, so that a good one which
-        another writer published in the meantime is found out and put back, not deleted.
+        `identity` is its (device, inode), and the time of its last change in nanoseconds if it must
+        not have been written over since: the file of a block that goes serves the next one. It is
+        moved aside first, so that a good one which another writer published in the meantime is
+        found out and put back, not deleted.
         """
         aside = self.temporary()
         try:
@@ -159,11 +170,10 @@ class BlockFolder:
         except FileNotFoundError:
             return 0
         found = self._io.stat(aside)
-        if (found.st_dev, found.st_ino) != identity:
+        if (found.st_dev, found.st_ino, found.st_mtime_ns)[: len(identity)] != identity:
             with suppress(FileExistsError):
                 self._io.link(aside, path)
-            self.discard(aside)
-            return 0
+            return self.discard(aside, 0)
         if stat.S_ISDIR(found.st_mode):
             try:
                 self._io.rmdir(aside)
@@ -173,8 +183,7 @@ class BlockFolder:
                     aside, f"{self._foreign}/{os.path.basename(self.own)}-{os.path.basename(aside)}"
                 )
             return 0
-        self.discard(aside)
-        return found.st_size
+        return self.discard(aside, found.st_size)
 
     def _clear_place(self, path: str) -> None:
         found = self._io.stat(path)

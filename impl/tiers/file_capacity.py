@@ -47,6 +47,8 @@ class FileCapacity:
         self._stop = stop
         self._evicted = evicted
         self._doubtful = False
+        self._cleared: list[str] = []
+        """Folders of cleared namespaces that are still to be deleted."""
 
     def reserve(self, size: int, flags: int) -> tuple[int, str]:
         """A temporary for `size` bytes, open for writing, and its name.
@@ -60,24 +62,54 @@ class FileCapacity:
         temporary = self._folder.temporary(size)
         with self._counting():
             if self._limit is not None and self._make_room(size, self._limit, temporary):
-                return self._reopen(temporary, flags), temporary
+                return self._reopen(temporary, size, flags), temporary
             fd = self._create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags)
             try:
                 self._count(size)
             except BaseException:
                 with suppress(OSError):
                     self._io.close(fd)
-                self._folder.discard(temporary)
+                self._drop(temporary, size)
                 raise
         return fd, temporary
 
-    def _reopen(self, temporary: str, flags: int) -> int:
+    def _reopen(self, temporary: str, size: int, flags: int) -> int:
+        """Open a victim's file, which nobody else can name any more; a new one if it is not fit."""
         try:
-            return self._io.open(temporary, os.O_WRONLY | flags)
+            fd = self._io.open(temporary, os.O_WRONLY | flags)
+            try:
+                fit = _may_be_written_over(self._io.fstat(fd), size)
+            except BaseException:
+                self._io.close(fd)
+                raise
+            if fit:
+                return fd
+            self._io.close(fd)  # somebody has made a link, say, since we looked
+            self._io.unlink(temporary)
+            return self._create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags)
         except BaseException:
-            self._folder.discard(temporary)
-            self._doubtful = True  # it was counted
+            self._drop(temporary, size)
             raise
+
+    def _drop(self, temporary: str, size: int) -> None:
+        """Remove a temporary when it is not sure what has been counted."""
+        self._folder.discard(temporary, size)
+        self._doubtful = True
+
+    def use(self, path: str, fd: int, stamp: int) -> bool:
+        """Make a block's file, open as `fd`, the most recent; False when it has made room.
+
+        Raises:
+            OSError: as the system says, also when nothing has that name.
+        """
+        with self._counting():
+            if self._limit is not None:
+                here, there = self._io.fstat(fd), self._io.stat(path)
+                if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
+                    return False
+            with suppress(PermissionError):
+                self._io.utime(fd, stamp)
+        return True
 
     def publish(self, temporary: str, final: str) -> None:
         """Give a finished temporary its name.
@@ -96,14 +128,13 @@ class FileCapacity:
 
     def release(self, temporary: str, size: int) -> None:
         """Remove a temporary that will not be published."""
-        gone = self._folder.discard(temporary)
         try:
-            with self._counting():
-                self._count(-size if gone else 0)
+            with self._counting():  # who counts anew sees it, counted, or neither
+                self._count(-self._folder.discard(temporary, size))
         except OSError:
-            self._doubtful = True
+            self._drop(temporary, size)
 
-    def retire(self, path: str, identity: tuple[int, int]) -> None:
+    def retire(self, path: str, identity: tuple[int, ...]) -> None:
         """Remove a bad file, if it is still the one seen (see `BlockFolder.retire`).
 
         Raises:
@@ -145,7 +176,10 @@ class FileCapacity:
         with self._folder.locked():
             aside = self._folder.set_aside(space)
         if aside is not None:
-            self._folder.remove_tree(aside)
+            self._cleared.append(aside)
+        while self._cleared:  # also what an earlier try could not delete
+            self._folder.remove_tree(self._cleared[-1])
+            self._cleared.pop()
         if self._limit is not None:
             if self._stop():
                 return  # counted at the next start
@@ -208,6 +242,9 @@ class FileCapacity:
         except FileNotFoundError:
             self._doubtful = True
             return False
+        except OSError:  # it is still there and takes room; the next one may be luckier
+            self._index.spare(digest, entry, entry.stamp)
+            raise
         if not inherited:
             self._count(-found.st_size)
         self._evicted()

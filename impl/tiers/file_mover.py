@@ -198,16 +198,17 @@ class FileMover(BlockMover):
         if self._index.suspected(digest):
             return False
         label = self._label(digest)
+        path = self._folder.path(self._space, digest)
         try:
-            fd = self._io.open(self._folder.path(self._space, digest), _READ)
+            fd = self._io.open(path, _READ)
         except OSError:
             return False
         try:
             size = check_shape(self._io, fd, label).st_size
             read_header(self._io, fd, label, self._page())
             stamp = self._stamp()
-            with suppress(PermissionError):
-                self._io.utime(fd, stamp)
+            if not self._capacity.use(path, fd, stamp):
+                return False
         except (OSError, CorruptBlockError):
             return False  # the write will replace it
         finally:
@@ -230,18 +231,20 @@ class FileMover(BlockMover):
         """
         path = self._folder.path(self._space, digest)
 
-        def attempt(flag: int) -> _T:
+        def attempt(flag: int, *, again: bool = True) -> _T:
             fd = self._io.open(path, _READ | flag)
             try:
+                seen = self._io.fstat(fd)
                 return read(fd)
             except CorruptBlockError as corrupt:
-                seen, there = self._io.fstat(fd), self._io.stat(path)
-                if (seen.st_dev, seen.st_ino) != (there.st_dev, there.st_ino):
-                    raise FileNotFoundError from corrupt  # evicted, and its file written over
-                self._remove(digest, path, seen, str(corrupt), tell=tell)
-                raise
+                if _unwritten(seen) == _unwritten(self._io.stat(path)):
+                    self._remove(digest, path, seen, str(corrupt), tell=tell)
+                    raise
+                if not again:
+                    raise FileNotFoundError from corrupt
             finally:
                 self._io.close(fd)
+            return attempt(flag, again=False)  # it was evicted meanwhile, and came back
 
         try:
             result = self._direct_first(attempt) if direct else attempt(0)
@@ -268,7 +271,7 @@ class FileMover(BlockMover):
         self._tell("corrupt")
         self._trouble.failed("read", f"a file is corrupt ({why}) and was removed")
         try:
-            self._capacity.retire(path, (found.st_dev, found.st_ino))
+            self._capacity.retire(path, _unwritten(found))
         except OSError as error:
             self._failed("write", error)
 
@@ -290,3 +293,9 @@ class FileMover(BlockMover):
         if page is None:
             page = self._scratch.page = page_buffer(HEADER_BYTES)
         return page
+
+
+def _unwritten(found: os.stat_result) -> tuple[int, int, int]:
+    """Which file it is, and when it was last changed: an evicted block's file serves the next, and
+    the block may come back into the same one."""
+    return found.st_dev, found.st_ino, found.st_mtime_ns

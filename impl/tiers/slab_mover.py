@@ -173,15 +173,16 @@ class SlabMover(BlockMover):
                 self._slab.write_record(record)
                 before = self._records.get(digest)
                 self._records[digest] = record
+                self._writing.discard(place)  # from here on a clear frees it
                 kept = True
                 self._index.landed(digest, self._size, record.stamp)
                 if before is not None:
                     self._touched.discard(before)
                     self._free_slot(before.slot)
         finally:
-            with self._lock:
-                self._writing.discard(place)
-                if not kept:
+            if not kept:
+                with self._lock:
+                    self._writing.discard(place)
                     self._free.append(place)
         self._tell("stored")
         return True

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tierproof.impl.tiers.slab_file import (
     SlabFile,
     file_length,
 )
+from tierproof.impl.tiers.slab_mover import SlabMover
 
 from .slab_support import KEYS, SIZE, index_of, scribble, slab_of, slab_rig
 from .support import PATIENCE, Faults, Gate, Rig, eventually, failing
@@ -138,6 +140,39 @@ def test_clear_forgets_at_once_and_a_running_store_does_not_bring_a_block_back(
         assert rig.store(KEYS[4]) == {KEYS[4]}
     with slab_rig(tmp_path) as rig:
         assert rig.load(*KEYS) == {KEYS[4]}
+
+
+def test_a_clear_right_after_a_store_has_set_its_record_loses_no_slot(tmp_path: Path) -> None:
+    with slab_rig(tmp_path, blocks=2, threads=2) as rig:
+        rig.store(KEYS[0])
+        mover, lock = rig.tier._mover, ClearingLock(rig)
+        assert isinstance(mover, SlabMover)
+        mover._lock = lock  # type: ignore[assignment]
+        assert rig.report(rig.begin_store([KEYS[1]])).landed == frozenset()
+        assert lock.cleared
+        assert rig.store(*KEYS[2:4]) == set(KEYS[2:4])
+        assert rig.load(*KEYS[2:4]) == set(KEYS[2:4]), "a slot of the two was lost"
+
+
+class ClearingLock:
+    """The mover's lock; where it is let go with a new record in the map, all is cleared."""
+
+    def __init__(self, rig: Rig[SlabTier]) -> None:
+        self.cleared = False
+        self._rig = rig
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        mover = self._rig.tier._mover
+        assert isinstance(mover, SlabMover)
+        if len(mover._records) == 2 and not self.cleared:
+            self.cleared = True
+            self._rig.tier.clear()
+            eventually(lambda: not self._rig.tier._index.clearing, "the clear")
 
 
 def test_a_clear_that_has_not_ended_ends_with_the_shutdown(tmp_path: Path) -> None:
