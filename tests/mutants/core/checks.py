@@ -74,6 +74,8 @@ def collected(tests: Sequence[str], whole: bool, then: Callable[[list[Check]], N
     class Plugin:
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtestloop(self, session: pytest.Session) -> bool:
+            if session.testsfailed:  # a module of tests cannot be imported
+                raise session.Interrupted("the tests cannot be collected")
             checks = [_of_item(item) for item in session.items]
             then(checks + (list(_of_the_kit()) if whole else []))
             return True

@@ -146,7 +146,6 @@ def try_imported(
     """Try one mutant in a process that imports the broken module; nothing may be imported yet."""
 
     def attempt() -> Iterator[dict[str, Any]]:
-        sys.meta_path.insert(0, _Broken(mutant))
         told: list[dict[str, Any]] = []
 
         def run(checks: list[Check]) -> None:
@@ -154,6 +153,8 @@ def try_imported(
             told.append(asdict(_attempt(lambda: None, chosen, known, allowed)))
 
         yield {"check": "the import"}
+        sys.meta_path.insert(0, _Broken(mutant))
+        _imported(mutant.module)  # now: pytest has finders of its own, and puts them first
         collected(tests, whole, run)
         yield told[0]
 
