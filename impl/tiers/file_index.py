@@ -219,9 +219,18 @@ class FileIndex:
         with self._lock:
             self._put(digest, size, stamp, self._space)
 
-    def vanished(self, digest: bytes) -> bool:
-        """A worker found no file, or removed it; True if it was listed."""
+    def entry(self, digest: bytes) -> Entry | None:
+        """What is listed, for `vanished`."""
+        return self._entries.get(digest)
+
+    def vanished(self, digest: bytes, listed: Entry | None = None) -> bool:
+        """A worker found no file, or removed it; True if it was listed.
+
+        `listed` is what was so before the worker looked: a block that has landed since stays.
+        """
         with self._lock:
+            if listed is not None and self._entries.get(digest, listed) is not listed:
+                return False
             self._asked.pop(digest, None)
             return self._drop(digest)
 

@@ -229,7 +229,12 @@ class FileMover(BlockMover):
         Raises:
             OSError: anything else.
         """
-        path = self._folder.path(self._space, digest)
+        path, listed = self._folder.path(self._space, digest), self._index.entry(digest)
+
+        def gone(found: os.stat_result, why: str) -> None:
+            if tell:
+                self._index.vanished(digest, listed)
+            self._remove(path, found, why)
 
         def attempt(flag: int, *, again: bool = True) -> _T:
             fd = self._io.open(path, _READ | flag)
@@ -238,7 +243,7 @@ class FileMover(BlockMover):
                 return read(fd)
             except CorruptBlockError as corrupt:
                 if _unwritten(seen) == _unwritten(self._io.stat(path)):
-                    self._remove(digest, path, seen, str(corrupt), tell=tell)
+                    gone(seen, str(corrupt))
                     raise
                 if not again:
                     raise FileNotFoundError from corrupt
@@ -251,23 +256,19 @@ class FileMover(BlockMover):
         except CorruptBlockError:
             return None
         except FileNotFoundError:
-            if tell and self._index.vanished(digest):
+            if tell and self._index.vanished(digest, listed):
                 self._tell("vanished")
                 self._capacity.doubt()
             return None
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise
-            self._remove(digest, path, self._io.stat(path), "a symbolic link", tell=tell)
+            gone(self._io.stat(path), "a symbolic link")
             return None
         self._trouble.worked("read")
         return result
 
-    def _remove(
-        self, digest: bytes, path: str, found: os.stat_result, why: str, *, tell: bool
-    ) -> None:
-        if tell:
-            self._index.vanished(digest)
+    def _remove(self, path: str, found: os.stat_result, why: str) -> None:
         self._tell("corrupt")
         self._trouble.failed("read", f"a file is corrupt ({why}) and was removed")
         try:

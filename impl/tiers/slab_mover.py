@@ -240,13 +240,15 @@ class SlabMover(BlockMover):
             del self._records[record.digest]
             self._touched.discard(record)
             self._free_slot(record.slot)
-        self._index.vanished(record.digest)
+            self._index.vanished(record.digest)  # before another store of it lands
         self._tell("corrupt")
         self._trouble.failed("read", "a block is corrupt and was removed")
 
     def _vanished(self, digest: bytes) -> None:
-        if self._index.vanished(digest):
-            self._tell("vanished")
+        with self._lock:
+            if digest in self._records or not self._index.vanished(digest):
+                return
+        self._tell("vanished")
 
     def _found(self, record: Record) -> FoundBlock:
         return FoundBlock(record.digest, self._space, self._size, record.stamp)

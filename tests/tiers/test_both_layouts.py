@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -17,7 +18,7 @@ from tierproof.impl.tiers.base import NO_REQUEST, Claim, LoadJob, StoreJob
 from tierproof.impl.tiers.files import FileTier
 from tierproof.impl.tiers.slab import SlabTier
 
-from .slab_support import slab_rig
+from .slab_support import scribble, slab_rig
 from .support import PATIENCE, Faults, Gate, Rig, eventually, failing, file_rig, payload
 
 KEYS = [b"k%d" % number for number in range(1, 6)]
@@ -152,6 +153,45 @@ def test_t5_a_failed_load_withdraws_the_claim_until_the_block_is_verified(
 
 
 # --- T6 ---
+
+
+def test_t4_a_block_stored_anew_while_a_reader_drops_the_bad_one_is_found(
+    tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    alone = {"shared": False} if layout is file_rig else {}
+    with layout(tmp_path, clock=lambda: now[0], **alone) as rig:
+        rig.store(KEYS[0])
+        (path,) = [p for p in tmp_path.rglob("*") if p.suffix in (".block", ".slab")]
+        if path.suffix == ".block":
+            os.truncate(path, 5000)
+        else:
+            scribble(path, 0, b"damaged")
+        index = rig.tier._index
+        gate, vanished = Gate(lambda *_: not gate.open.is_set()), index.vanished
+
+        def slowly(*arguments: Any) -> bool:
+            gate()
+            return vanished(*arguments)
+
+        monkeypatch.setattr(index, "vanished", slowly)
+        load = rig.begin_load(KEYS[:1])
+        assert gate.reached.wait(PATIENCE)
+        store = rig.begin_store(KEYS[:1])
+        ends = time.monotonic() + 0.3  # a slab's lock may keep the store out for so long
+        while store not in rig.reports and time.monotonic() < ends:
+            rig.poll()
+        gate.open.set()
+        assert rig.report(load).landed == frozenset()
+        assert rig.report(store).landed == {KEYS[0]}
+        now[0] += 3.0  # when a load has failed, the block is verified first
+
+        def found() -> bool:
+            rig.poll()
+            return rig.ask(KEYS[0]) is Claim.PRESENT
+
+        eventually(found, "the block that was stored anew")
+        assert rig.load(KEYS[0]) == {KEYS[0]}
 
 
 def test_t6_a_job_owns_its_arguments(tmp_path: Path, layout: Layout) -> None:
