@@ -189,7 +189,7 @@ class LeastRecentlyUsed:
             newer = run.newest  # before all others
         else:
             newer = run.next
-            while isinstance(newer, Block) and position(newer.key, _LAST) > at:
+            while isinstance(newer, Block) and position(newer.key, _LAST) >= at:
                 newer = newer.next
         assert newer is not None
         assert newer.prev is not None

@@ -58,3 +58,21 @@ def test_a_promotion_that_nobody_has_read_stands_behind_what_its_request_has_nam
     rig.promote(request, "k")
     rig.manager.withdraw(["k"], request)
     assert victims(rig, rig.request("other"), 3) == ["k", "b", "a"]
+
+
+@pytest.mark.parametrize("stepped_over", [False, True])
+def test_of_promotions_that_nobody_has_read_the_tail_goes_first(stepped_over):
+    rig = Rig(slots=6, promotion_share=1.0)
+    request, other = rig.request(), rig.request("other")
+    rig.promote(request, "k1", "k2", "k3")
+    rig.store(other, "x")
+    rig.settle()
+    if stepped_over:  # a search for a victim has met them while they were awaited
+        operation = rig.begin_store(other, "y", "z", "v")
+        assert operation.evicted == ("x",)
+        rig.manager.complete_store(operation, ok=False)
+        rig.store(request, "s")
+        rig.settle()
+    rig.manager.withdraw(["k1", "k2", "k3"], request)
+    gone = victims(rig, rig.request("another"), 6)
+    assert [key for key in gone if str(key).startswith("k")] == ["k3", "k2", "k1"]
