@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ..model.operations import (
     CompleteStore,
+    Finish,
     Lookup,
     PrepareLoad,
     PrepareStore,
+    Report,
     RequestSetting,
     Reset,
     Setting,
@@ -34,6 +36,7 @@ ROOMS = (
             tiers=(T("t0", has=("k0",)), T("t1", has=("k0",))),
             requests=(R("r0", only=("t1",)), R("r1")),
         ),
+        failures=True,
         depth=6,
     ),
     Room(
@@ -43,6 +46,17 @@ ROOMS = (
         loads=True,
         scheduled=True,
         depth=7,
+    ),
+    Room(
+        "promised to two",
+        "a block that one of two requests has read, or that one no longer needs, and its slot",
+        Setting(slots=1, keys=("k0", "k1"), tiers=(T("t0", has=("k0", "k1")),), requests=TWO),
+        start=(
+            *(Lookup("k0", "r0"), Lookup("k0", "r1"), StepEnd(), Report(1, ("k0",))),
+            *(Lookup("k0", "r0"), PrepareLoad(("k0",), "r0"), StepEnd()),
+        ),
+        scheduled=True,
+        depth=6,
     ),
     Room(
         "hits",
@@ -157,6 +171,14 @@ ROOMS = (
         failures=True,
         ends=True,
         depth=8,
+    ),
+    Room(
+        "ends beside stores",
+        "a request that has ended while its store is under way, which has to be copied yet",
+        Setting(slots=1, tiers=(T("t0"), T("t1"))),
+        start=(PrepareStore(("k0",), "r0"), StepEnd(), Finish("r0")),
+        failures=True,
+        depth=7,
     ),
     Room(
         "resets",

@@ -173,17 +173,27 @@ def blind(spec):
         ("pin_kept", "S3-pins", "readers"),
         ("evicts_pinned", "S3-pins", "first to go"),
         ("slot_lost", "F1-partial-failure", "slots after failures"),
+        ("one_reader_ends_all_waits", "L3-until-read", "promised to two"),
+        ("ignores_the_filter", "L5-tiers-asked", "filters"),
+        ("old_stores_forgotten", "S4-operations", "stores across a reset"),
+        ("stored_too_early", "E1-events", "answers"),
     ],
 )
-def test_a_pin_or_a_slot_that_is_miscounted_is_seen_without_probes(fault, contract, room):
+def test_what_a_manager_without_probes_does_wrong_is_seen(fault, contract, room):
     result = tour(blind(f"fault:{fault}"), rooms=rooms(room))
     assert contract in result.found, sorted(result.found)
     found = result.found[contract]
     assert contract in broken_by(blind(f"fault:{fault}"), found.setting, found.history)
 
 
+NEW = (
+    *("readers", "first to go", "slots after failures", "promised to two", "filters"),
+    *("ends beside stores", "stores across a reset"),
+)
+
+
 def test_the_shipped_manager_breaks_nothing_when_nobody_can_look_into_it():
-    few = tour(blind("tierproof"), rooms=rooms("readers", "first to go", "slots after failures"))
+    few = tour(blind("tierproof"), rooms=rooms(*NEW))
     assert {c: (s.said, s.history) for c, s in few.found.items()} == {}
     drawn = runs(blind("tierproof"), examples=60, seed=1)
     assert {c: (s.said, s.history) for c, s in drawn.found.items()} == {}
