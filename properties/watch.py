@@ -155,7 +155,8 @@ class Watch(Answers, Copies):
     def _events(self, op: ops.Operation, got: Got) -> Iterator[Broken]:
         facts = self.facts
         for kind, key in got.events:
-            if kind == "stored" and key not in facts.resident and not facts.doubt:
+            early = kind == "stored" and key not in facts.resident and self.prompt
+            if early and not facts.doubt:
                 yield "E1-events", f"{key} is announced as stored, and cannot be read"
             (facts.replayed.add if kind == "stored" else facts.replayed.discard)(key)
         for key in self._gone(got):

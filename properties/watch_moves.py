@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..model import operations as ops
 from ..model.operations import Operation, Setting
-from .seen import Facts
+from .seen import Facts, Job
 from .watch import Watch
 
 LONG = 31.0
@@ -153,6 +153,7 @@ def place(watch: Watch) -> Hashable:
         tuple(sorted(facts.undecided)),
         min(facts.reset_steps, 1),
         tuple(_bytes(watch, key) for key in sorted(facts.resident)),
+        tuple(_landed(watch, job) for job in facts.untold()),
         (facts.held, facts.doubt, facts.phase, driver.time),
         min(watch.quiet_steps(), 3) if facts.doubt else 0,
     )
@@ -163,6 +164,13 @@ def _bytes(watch: Watch, key: str) -> int | None:
     driver = watch.driver
     slot = driver.probe.slot_of(key) if driver.observes("slot_of") else None
     return None if slot is None else hash(driver.read_slot(slot))
+
+
+def _landed(watch: Watch, job: Job) -> tuple[int, ...]:
+    """What is in the slots of a load that has ended, before the manager has heard of it."""
+    if job.kind != "LOAD" or job.landed is None:
+        return ()
+    return tuple(hash(watch.driver.read_slot(slot)) for slot in job.slots)
 
 
 def _sorted(found: object) -> tuple[object, ...]:
