@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,6 +15,10 @@ _SHORT = {
     "not_reached": "not reached",
     "not_claimed": "not claimed",
 }
+
+
+_PLACE = re.compile(r"\s+\(\w+\.py,\s+line\s+\d+\)")
+"""Where in a release's files something was raised: another line in each release."""
 
 
 def page(matrix: Mapping[str, Any]) -> str:
@@ -81,7 +86,7 @@ def _histories(matrix: Mapping[str, Any]) -> Iterator[str]:
 
 def _steps(history: list[str]) -> Iterator[str]:
     """The history without what names the release or repeats the contract."""
-    for line in history[1:]:
+    for line in _PLACE.sub("", "\n".join(history[1:])).split("\n"):
         if not line.lstrip().startswith("As a test:"):
             yield line[2:] if line.startswith("  ") else line
 

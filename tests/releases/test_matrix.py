@@ -55,6 +55,27 @@ def test_the_committed_matrix_has_a_cell_for_every_contract_method_and_release()
         assert (cell["verdict"] == "violated") == (cell["reproducer"] is not None)
 
 
+def test_every_broken_cell_has_its_reproducer_in_the_repository():
+    for cell in committed()["cells"]:
+        if cell["verdict"] == "violated":
+            text = (DOCS.parent / cell["reproducer"]).read_text()
+            assert f'MANAGER = "vllm:{cell["version"]}"' in text
+            assert f'CONTRACT = "{cell["contract"]}"' in text
+    named = {cell["reproducer"] for cell in committed()["cells"]} - {None}
+    assert {f"docs/{p.relative_to(DOCS)}" for p in DOCS.glob("vllm-reproducers/*")} == named
+    assert sum((DOCS.parent / name).stat().st_size for name in named) < 300_000
+
+
+def test_a_committed_reproducer_fails_on_its_release(pinned):
+    files = {c["reproducer"] for c in committed()["cells"] if c["version"] == pinned} - {None}
+    assert len(files) > 5
+    for file in files:
+        test = runpy.run_path(str(DOCS.parent / file))
+        (name,) = [n for n in test if n.startswith("test_")]
+        with pytest.raises(AssertionError, match=f"{test['CONTRACT']} is broken by vllm:{pinned}"):
+            test[name]()
+
+
 def test_every_broken_contract_of_the_matrix_is_told_on_the_page_that_was_checked_by_hand():
     told = (DOCS / "vllm.md").read_text().partition("## What holds")[0]
     broken = {c["contract"] for c in committed()["cells"] if c["verdict"] == "violated"}

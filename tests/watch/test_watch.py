@@ -15,7 +15,7 @@ from tierproof.model.operations import (
 )
 from tierproof.properties.managers import resolve
 from tierproof.properties.watch import Watch
-from tierproof.properties.watch_moves import moves
+from tierproof.properties.watch_moves import moves, place
 from tierproof.properties.watch_rooms import ROOMS
 from tierproof.properties.watch_tour import LARGE, broken_by, runs, shortened, tour
 
@@ -197,6 +197,39 @@ def test_the_shipped_manager_breaks_nothing_when_nobody_can_look_into_it():
     assert {c: (s.said, s.history) for c, s in few.found.items()} == {}
     drawn = runs(blind("tierproof"), examples=60, seed=1)
     assert {c: (s.said, s.history) for c, s in drawn.found.items()} == {}
+
+
+class EventsLate(TieredOffloadingManager):
+    """Hands over its events at the end of a step only."""
+
+    prompt_events = False
+
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self.due = []
+
+    def on_schedule_end(self, newly_scheduled=()):
+        super().on_schedule_end(newly_scheduled)
+        self.due = list(super().take_events())
+
+    def take_events(self):
+        due, self.due = self.due, []
+        return due
+
+
+def test_events_that_come_at_the_end_of_a_step_are_not_early():
+    result = tour(EventsLate, rooms=rooms("promises"), cases=1500)
+    assert {c: s.said for c, s in result.found.items()} == {}
+
+
+def test_states_in_which_a_load_has_left_other_bytes_are_told_apart(ours):
+    watch = Watch(ours, HAS_K0)
+    watch.run((Lookup("k0", "r0"), StepEnd(), Report(1, ("k0",))))
+    before = place(watch)
+    assert place(watch) == before
+    row = watch.driver.arena.row(0)
+    row[:] = b"\xff" * len(row)  # as a copy from before a reset would
+    assert place(watch) != before
 
 
 def test_two_requests_may_read_one_block_at_the_same_time(ours):
