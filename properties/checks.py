@@ -141,10 +141,11 @@ def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) ->
         from . import watched
 
         return watched.by_tour(chosen, report, progress)
-    from .tour import tour
+    from .tour import Patience, tour
 
+    patience = Patience(counts=chosen.answers_for)
     with driving(chosen):
-        result = tour(chosen.factory, progress=progress)
+        result = tour(chosen.factory, progress=progress, patience=patience)
     rules = len(result.rules)
     counts = {
         "cases": result.cases,

@@ -20,7 +20,7 @@ from ..model.reference import Submitted
 from ..model.vocabulary import ANSWERS
 from .contracts import CONTRACTS
 from .driver import Factory
-from .lockstep import Divergence, Lockstep
+from .lockstep import Divergence, Lockstep, every
 from .managers import Chosen, resolve
 from .raised import caught
 from .wording import plain, say, say_setting, say_submitted, say_value, together
@@ -149,10 +149,13 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def replay(
-    factory: Factory, setting: Setting, history: Iterable[Operation]
+    factory: Factory,
+    setting: Setting,
+    history: Iterable[Operation],
+    counts: Callable[[str], bool] = every,
 ) -> tuple[list[Shown], Divergence | None]:
     """Drive a new manager through a history, as far as it goes well."""
-    lockstep = Lockstep(factory, setting)
+    lockstep = Lockstep(factory, setting, counts=counts)
     told: list[Shown] = []
     for op in history:
         known = set(lockstep.state.operations)
@@ -173,7 +176,7 @@ def of_found(chosen: Chosen, found: Found, methods: Sequence[str]) -> Counterexa
     """What a search found, replayed on a new manager so that it is shown as it went."""
     first = found.divergence
     with watching(chosen) as raised:
-        shown, second = replay(chosen.factory, found.setting, found.history)
+        shown, second = replay(chosen.factory, found.setting, found.history, chosen.answers_for)
     again = second is not None and second.contract == first.contract
     if not again:
         shown = [Shown(op, expected, got) for op, expected, got in first.shown]
@@ -229,8 +232,9 @@ def gather(
             continue
         left = (deadline - time.monotonic()) / (len(wanted) - done)
         if left > 0:
-            best = shortest(chosen.factory, best, limit_s=left)
-        best = plainest(chosen.factory, best, max(deadline, time.monotonic() + AT_LEAST))
+            best = shortest(chosen.factory, best, limit_s=left, counts=chosen.answers_for)
+        until = max(deadline, time.monotonic() + AT_LEAST)
+        best = plainest(chosen.factory, best, until, chosen.answers_for)
         told.append(of_found(chosen, best, [m for m, several in mine.items() if several]))
     return told
 
@@ -261,7 +265,7 @@ def hold(
         from . import watched
 
         return watched.hold(chosen, setting, history, contract)
-    shown, divergence = replay(chosen.factory, setting, history)
+    shown, divergence = replay(chosen.factory, setting, history, chosen.answers_for)
     if divergence is None:
         return
     found = divergence.contract

@@ -144,7 +144,7 @@ def many(
             withdraw=menu.withdraw and can("withdraw"),
             resets=menu.resets and can("reset_cache"),
         )
-        led = Led(factory, Lockstep(factory, setting), patience.counts)
+        led = Led(factory, Lockstep(factory, setting, counts=patience.counts))
         led.lockstep.reached = result.reached
         try:
             while len(led.lockstep.history) < steps and (now := led.now(menu)):

@@ -9,25 +9,17 @@ store.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ..model import operations as ops
 from ..model.operations import Operation
 from .driver import Factory
 from .found import Found
-from .lockstep import Divergence, Lockstep
+from .lockstep import FEW, Divergence, Lockstep
 from .moves import Menu, moves
 
 MOST = 20
 """How often one history is taken up again: a manager this different gets another one."""
-FEW = 3
-"""How many findings of one history that do not count are kept."""
-
-
-def every(contract: str) -> bool:
-    """Every contract counts."""
-    return True
 
 
 class Led:
@@ -35,21 +27,24 @@ class Led:
 
     Args:
         factory: builds the manager under test.
-        lockstep: where the history starts.
-        counts: does a contract count? Who does not claim one diverges where that is natural.
+        lockstep: where the history starts; it knows which contracts count. Who does not claim one
+            diverges where that is natural.
     """
 
-    def __init__(
-        self, factory: Factory, lockstep: Lockstep, counts: Callable[[str], bool] = every
-    ) -> None:
+    def __init__(self, factory: Factory, lockstep: Lockstep) -> None:
         self.lockstep = lockstep
-        self.passed: list[Found] = []
-        """The first findings that did not count."""
-        self._factory, self._counts = factory, counts
+        self._passed: list[Found] = []
+        self._factory = factory
         self._barred: set[Operation] = set()
         self._again = 0
         self.over = False
         """It was taken up again too often."""
+
+    @property
+    def passed(self) -> list[Found]:
+        """The first findings that did not count."""
+        setting = self.lockstep.setting
+        return self._passed + [Found(setting, p, "runs") for p in self.lockstep.passed]
 
     def now(self, menu: Menu) -> list[Operation]:
         """What may be tried now."""
@@ -65,10 +60,10 @@ class Led:
         try:
             self.lockstep.do(op)
         except Divergence as divergence:
-            if self._counts(divergence.contract):
+            if self.lockstep.counts(divergence.contract):
                 raise
-            if len(self.passed) < FEW:
-                self.passed.append(Found(self.lockstep.setting, divergence, "runs"))
+            if len(self._passed) < FEW:
+                self._passed.append(Found(self.lockstep.setting, divergence, "runs"))
             self._step_back(op)
         else:
             # what completes a transfer goes wrong whenever it is tried; the rest may go well later
@@ -80,15 +75,15 @@ class Led:
         if self._again > MOST:
             self.over = True
             return
-        reached = self.lockstep.reached
-        agreed = self.lockstep.save()
+        before = self.lockstep
+        agreed = before.save()
         agreed = replace(agreed, history=agreed.history[:-1], shown=agreed.shown[:-1])
         try:
-            self.lockstep = Lockstep.resume(self._factory, self.lockstep.setting, agreed)
+            self.lockstep = Lockstep.resume(self._factory, before.setting, agreed, before.counts)
         except (LookupError, ValueError):  # it does not do the same thing twice
             self.over = True
             return
-        self.lockstep.reached = reached
+        self.lockstep.reached, self.lockstep.passed = before.reached, before.passed
 
 
 _COMPLETIONS = ops.CompleteLoad | ops.CompleteStore | ops.Report | ops.Misreport

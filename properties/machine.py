@@ -29,8 +29,8 @@ from ..model.operations import (
 )
 from .driver import Driver, Factory
 from .found import Found
-from .leading import Led, every
-from .lockstep import Divergence, Lockstep
+from .leading import Led
+from .lockstep import Divergence, Lockstep, every
 from .moves import Menu
 
 Progress = Callable[[int, int], None]
@@ -111,9 +111,9 @@ class LockstepMachine(RuleBasedStateMachine):
         if not Driver(factory, Setting()).can("external"):  # it does not serve peers
             own = tuple(r for r in setting.requests if r.external_of is None)
             setting = replace(setting, requests=own)
-        lockstep = Lockstep(factory, setting)
+        lockstep = Lockstep(factory, setting, counts=type(self).counts)
         lockstep.reached = type(self).reached
-        self.led = Led(factory, lockstep, type(self).counts)
+        self.led = Led(factory, lockstep)
         can = lockstep.driver.can
         self.menu = replace(
             menu,

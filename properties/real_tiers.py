@@ -24,8 +24,7 @@ from ..model.operations import Operation, RequestSetting, Setting, TierSetting
 from ..model.reference import apply
 from .driver import Factory, Got
 from .found import Found
-from .leading import every
-from .lockstep import Divergence, Lockstep
+from .lockstep import Divergence, Lockstep, every
 from .moves import Menu, moves
 
 Progress = Callable[[int, int], None]

@@ -18,10 +18,12 @@ from ..model import operations as ops
 from ..model.operations import MINDS, Operation, Setting
 from .driver import Factory
 from .found import Found
-from .lockstep import Divergence, Lockstep, Saved
+from .lockstep import Divergence, Lockstep, Saved, every
 from .moves import Menu, moves
 
 Clock = Callable[[], float]
+Counts = Callable[[str], bool]
+"""Does a contract count? See `lockstep`."""
 
 NEEDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("time", frozenset({"time_passes"})),
@@ -40,17 +42,24 @@ AT_LEAST = 1.0
 """Seconds for leaving out what does not matter, even when there is no time for more."""
 
 
-def shortest(factory: Factory, found: Found, *, limit_s: float = 20.0) -> Found:
+def shortest(
+    factory: Factory, found: Found, *, limit_s: float = 20.0, counts: Counts = every
+) -> Found:
     """The shortest history that breaks the same contract as `found`, or `found` itself.
 
     The search ends after `limit_s` seconds; what was found by then, if only `found`, is returned
     with the operations that do not matter left out, as far as that takes a second.
     """
-    return search(factory, found, limit_s=limit_s)[0]
+    return search(factory, found, limit_s=limit_s, counts=counts)[0]
 
 
 def search(
-    factory: Factory, found: Found, *, limit_s: float = 20.0, clock: Clock = time.monotonic
+    factory: Factory,
+    found: Found,
+    *,
+    limit_s: float = 20.0,
+    clock: Clock = time.monotonic,
+    counts: Counts = every,
 ) -> tuple[Found, bool]:
     """As `shortest`, and whether every shorter history of its kind was tried in that time.
 
@@ -59,15 +68,17 @@ def search(
     """
     until = clock() + limit_s
     latest = max(until, clock() + AT_LEAST)
-    best = without_detours(factory, found, lambda: clock() > latest)
+    best = without_detours(factory, found, lambda: clock() > latest, counts)
     for setting in _settings(best):
-        best = _search(factory, setting, best, lambda: clock() > until) or best
+        best = _search(factory, setting, best, lambda: clock() > until, counts) or best
     return best, clock() <= until
 
 
-def replay(factory: Factory, setting: Setting, history: tuple[Operation, ...]) -> Divergence | None:
+def replay(
+    factory: Factory, setting: Setting, history: tuple[Operation, ...], counts: Counts = every
+) -> Divergence | None:
     """Perform a history on a fresh manager; the divergence that it ends in, if any."""
-    lockstep = Lockstep(factory, setting)
+    lockstep = Lockstep(factory, setting, counts=counts)
     try:
         lockstep.run(history)
     except Divergence as divergence:
@@ -78,7 +89,10 @@ def replay(factory: Factory, setting: Setting, history: tuple[Operation, ...]) -
 
 
 def without_detours(
-    factory: Factory, found: Found, over: Callable[[], bool] = lambda: False
+    factory: Factory,
+    found: Found,
+    over: Callable[[], bool] = lambda: False,
+    counts: Counts = every,
 ) -> Found:
     """Leave out, one by one, operations without which the same contract is still broken.
 
@@ -88,7 +102,7 @@ def without_detours(
     i = len(best.history) - 1
     while i >= 0 and not over():
         tried = best.history[:i] + best.history[i + 1 :]
-        divergence = replay(factory, best.setting, tried)
+        divergence = replay(factory, best.setting, tried, counts)
         if divergence is not None and divergence.contract == found.contract:
             best = Found(best.setting, divergence, found.method)
             i = len(best.history)
@@ -150,13 +164,13 @@ def menu_of(history: tuple[Operation, ...]) -> Menu:
 
 
 def _search(
-    factory: Factory, setting: Setting, best: Found, over: Callable[[], bool]
+    factory: Factory, setting: Setting, best: Found, over: Callable[[], bool], counts: Counts
 ) -> Found | None:
     """A history in `setting` shorter than `best` that breaks the same contract."""
     menu = menu_of(best.history)
     kinds = frozenset(op.op for op in best.history)
     menu = replace(menu, only=kinds | {"on_schedule_end", "lookup", "job_ends"})
-    start = Lockstep(factory, setting)
+    start = Lockstep(factory, setting, counts=counts)
     seen: set[Hashable] = {_mark(start)}
     queue: deque[Saved] = deque([start.save()])
     while queue:
@@ -166,7 +180,7 @@ def _search(
         for op in list(moves(saved.state, menu)):
             if over():
                 return None
-            here = Lockstep.resume(factory, setting, saved)
+            here = Lockstep.resume(factory, setting, saved, counts)
             try:
                 here.do(op)
             except Divergence as divergence:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,18 @@ from ..model.operations import Operation, Setting, StepEnd
 from .counterexamples import replay
 from .driver import Factory
 from .found import Found
-from .lockstep import Divergence
+from .lockstep import Divergence, every
 from .wording import plain
 
 History = tuple[Operation, ...]
 
 
-def plainest(factory: Factory, found: Found, until: float = math.inf) -> Found:
+def plainest(
+    factory: Factory,
+    found: Found,
+    until: float = math.inf,
+    counts: Callable[[str], bool] = every,
+) -> Found:
     """The same history in the plainest surroundings in which it still breaks the contract.
 
     It ends at `until` (seconds of `time.monotonic`) with what it has by then.
@@ -31,11 +36,11 @@ def plainest(factory: Factory, found: Found, until: float = math.inf) -> Found:
         if any(key not in setting.keys for key in needed):
             continue  # a world without the very key would be another one
         try:
-            _, divergence = replay(factory, setting, history)
+            _, divergence = replay(factory, setting, history, counts)
         except Exception:  # history or manager name what is no longer there
             continue
         if divergence is not None and _seen(divergence) == _seen(found.divergence):
-            return plainest(factory, Found(setting, divergence, found.method), until)
+            return plainest(factory, Found(setting, divergence, found.method), until, counts)
     return found
 
 

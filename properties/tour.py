@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any
 
-from ..model.operations import Setting
+from ..model.operations import Lookup, LookupMany, Setting
 from ..model.rules import RULES
 from ..model.state import State
 from .driver import Driver, Factory
 from .found import Found
-from .lockstep import Divergence, Lockstep, Saved
+from .lockstep import Divergence, Lockstep, Saved, every
 from .processes import deaf_workers
 from .rooms import ROOMS, Room
 from .scenes import Scene, scenes
@@ -35,11 +35,6 @@ ENOUGH = 60
 def never() -> bool:
     """There is all the time that it takes."""
     return False
-
-
-def every(contract: str) -> bool:
-    """Every contract counts."""
-    return True
 
 
 @dataclass(frozen=True)
@@ -188,7 +183,8 @@ class _Walk:
 
     def come(self, saved: Saved) -> None:
         """Come back to where we were, with a fresh manager."""
-        self.lockstep = Lockstep.resume(self.factory, self.room.setting, saved)
+        counts = self.patience.counts
+        self.lockstep = Lockstep.resume(self.factory, self.room.setting, saved, counts)
         self.lockstep.reached = self.result.reached
         self.result.operations += len(saved.history)
 
@@ -201,10 +197,15 @@ class _Walk:
             except Divergence as divergence:
                 counts = self.patience.counts(divergence.contract)
                 self.wrong += counts
-                if counts or len(self.result.divergences) < 2 * self.patience.enough:
-                    self.result.divergences.append(Found(self.room.setting, divergence, "tour"))
+                self._keep(divergence, counts=counts)
                 return False
+            while self.lockstep.passed:
+                self._keep(self.lockstep.passed.pop(0), counts=False)
         return True
+
+    def _keep(self, divergence: Divergence, *, counts: bool) -> None:
+        if counts or len(self.result.divergences) < 2 * self.patience.enough:
+            self.result.divergences.append(Found(self.room.setting, divergence, "tour"))
 
     def here(self) -> tuple[Hashable, Hashable]:
         """The state as the block sees it, and the numbers by which scenes call jobs."""
@@ -221,7 +222,7 @@ class _Walk:
         peers = any(r.external_of for r in self.room.setting.requests)
         if ("external" in self.lacks and peers) or {op.op for op in self.room.start} & self.lacks:
             return self.result  # a room about what this manager does not do
-        self.lockstep = Lockstep(self.factory, self.room.setting)
+        self.lockstep = Lockstep(self.factory, self.room.setting, counts=self.patience.counts)
         self.lockstep.reached = self.result.reached
         if self.go(self.room.start):
             self.known.add(self.here()[0])
@@ -241,7 +242,7 @@ class _Walk:
         self.come(saved)
         home = self.here()
         there = home
-        for scene in list(scenes(self.lockstep.state, self.room.menu)):
+        for scene in map(self._feasible, list(scenes(self.lockstep.state, self.room.menu))):
             if any(op.op in self.lacks for op in scene):
                 continue
             # a scene that changed nothing has left us where we were: no need to come again
@@ -257,6 +258,20 @@ class _Walk:
             if there[0] not in self.known:
                 self.known.add(there[0])
                 self.queue.append(self.lockstep.save())
+
+    def _feasible(self, scene: Scene) -> Scene:
+        """The same with one lookup after the other, where there is no call for several."""
+        if "lookup_many" not in self.lacks:
+            return scene
+        return tuple(
+            one
+            for op in scene
+            for one in (
+                (Lookup(key, op.request) for key in op.keys)
+                if isinstance(op, LookupMany)
+                else (op,)
+            )
+        )
 
 
 def walk(factory: Factory, room: Room, *, enough: int = ENOUGH) -> TourResult:

@@ -97,7 +97,7 @@ class Stand:
             marks -= {m for one in SITUATIONS[contract] for m in one.marks}
         return marks
 
-    def tour(self, factory, *, progress=None, stop_at_first=False):
+    def tour(self, factory, *, progress=None, stop_at_first=False, patience=None):
         if self.raises:
             raise self.raises
         if progress:
@@ -143,7 +143,7 @@ class Stand:
             operations=7, stored=2, loaded=1, divergences=[], reached=set(), seconds=0.1
         )
 
-    def shortest(self, factory, found, *, limit_s=20.0):
+    def shortest(self, factory, found, *, limit_s=20.0, counts=None):
         return found
 
 
@@ -164,7 +164,7 @@ def stand(monkeypatch):
         "smtlib": module(export=stand.export, reprove=stand.reprove),
         "readings": module(compare=stand.compare),
         "real_tiers": module(with_files=stand.with_files),
-        "tour": module(tour=stand.tour),
+        "tour": module(Patience=SimpleNamespace, tour=stand.tour),
         "machine": module(fuzz=stand.fuzz),
         "shortest": module(shortest=stand.shortest),
         "faults": module(FAULTS=dict.fromkeys(names, fault)),

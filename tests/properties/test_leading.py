@@ -13,6 +13,7 @@ from tierproof.model.operations import (
     TierSetting,
 )
 from tierproof.properties.checks import by_runs
+from tierproof.properties.counterexamples import replay
 from tierproof.properties.histories import many
 from tierproof.properties.leading import MOST, Led
 from tierproof.properties.lockstep import Divergence, Lockstep
@@ -21,7 +22,8 @@ from tierproof.properties.managers import resolve
 from tierproof.properties.moves import Menu
 from tierproof.properties.real_tiers import EPISODES, with_files
 from tierproof.properties.report import Report
-from tierproof.properties.tour import Patience
+from tierproof.properties.rooms import ROOMS
+from tierproof.properties.tour import Patience, tour
 
 SAMPLE = Path(__file__).parents[1] / "sample_repository" / "small_manager.py"
 SETTING = Setting(slots=2, keys=("k0", "k1"), tiers=(TierSetting("t0"),))
@@ -36,7 +38,7 @@ def small():
 
 
 def led_to_the_store(small):
-    led = Led(small.factory, Lockstep(small.factory, SETTING), small.answers_for)
+    led = Led(small.factory, Lockstep(small.factory, SETTING, counts=small.answers_for))
     for op in TO_THE_STORE:
         led.do(op)
     return led
@@ -95,3 +97,40 @@ def test_a_report_says_when_less_was_tried_than_was_asked_for(small):
     by_runs(small, report, examples=10, seed=0, files=3000)
     assert report.lines[-1] == "files: fewer than the 3,000 that were asked for"
     assert not any(line.startswith("runs: fewer") for line in report.lines)
+
+
+def toured(tmp_path, room, right="", wrong=""):
+    """What a tour of one room finds that counts, of the sample's manager written otherwise."""
+    text = SAMPLE.read_text()
+    assert right in text
+    (tmp_path / "mine.py").write_text(text.replace(right, wrong) if right else text)
+    chosen = resolve(f"{tmp_path / 'mine.py'}:SmallManager")
+    rooms = [r for r in ROOMS if r.name == room]
+    found = tour(
+        chosen.factory, rooms=rooms, processes=1, patience=Patience(counts=chosen.answers_for)
+    )
+    assert found.cases > 50
+    return chosen, [f for f in found.divergences if chosen.answers_for(f.contract)]
+
+
+LET_GO = "            {}:\n                self._let_go(key, {})"
+READ = LET_GO.format("if operation.request in block.waits", "operation.request")
+ALL_READ = LET_GO.format("for request in list(block.waits)", "request")
+ENDED = "                for key in keys:\n                    if key in report.landed:"
+
+
+def test_a_known_gap_in_what_is_said_of_pending_work_hides_nothing(tmp_path):
+    assert toured(tmp_path, "hits")[1] == []
+    chosen, found = toured(tmp_path, "hits", READ, ALL_READ)
+    assert found, "one reader has ended everybody's promise"
+    shown, divergence = replay(
+        chosen.factory, found[0].setting, found[0].history, chosen.answers_for
+    )
+    assert divergence is not None
+    assert (divergence.contract, len(shown)) == (found[0].contract, len(found[0].history))
+
+
+def test_jobs_of_four_are_driven_without_a_call_for_several_lookups(tmp_path):
+    assert toured(tmp_path, "jobs of four")[1] == []
+    _, found = toured(tmp_path, "jobs of four", ENDED, ENDED.replace("in keys:", "in keys[:3]:"))
+    assert "F1-partial-failure" in {f.contract for f in found}

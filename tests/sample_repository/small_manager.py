@@ -277,6 +277,8 @@ class SmallManager:
             for key in self._waited_by(request):
                 if not self._reading(key, request):
                     self._let_go(key, request)
+            for probe in [p for p in self._probes if p[0] is request]:
+                self._decided(probe)  # it runs without what was undecided
         for block in self._blocks.values():
             block.hits.clear()
         writing = [b for b in self._blocks.values() if b.phase == "STORING"]

@@ -227,6 +227,7 @@ def test_states_in_which_a_load_has_left_other_bytes_are_told_apart(ours):
     watch.run((Lookup("k0", "r0"), StepEnd(), Report(1, ("k0",))))
     before = place(watch)
     assert place(watch) == before
+    assert watch.driver.arena is not None
     row = watch.driver.arena.row(0)
     row[:] = b"\xff" * len(row)  # as a copy from before a reset would
     assert place(watch) != before
