@@ -54,7 +54,10 @@ class Cascades:
     def offer_stored(self, blocks: Sequence[Block], request: Request) -> None:
         """Newly stored blocks are offered to every tier."""
         for secondary in self._secondaries:
+            before = self._gone()
             self._offer_now(secondary, blocks, request)
+            if self._gone() != before:
+                blocks = self._still_there(blocks)
 
     def offer_whole(self, present: Iterable[Block], request: Request) -> None:
         """The blocks in the primary tier of a request that some tier wants whole: offered to the
@@ -69,7 +72,18 @@ class Cascades:
             if request.whole & secondary.bit:
                 wanted = [block for block in resident if not self._has_or_will(secondary, block)]
                 if wanted:
+                    before = self._gone()
                     self._offer_now(secondary, wanted, request)
+                    if self._gone() != before:
+                        resident = self._still_there(resident)
+
+    def _gone(self) -> tuple[int, int]:
+        """Changes when a tier that was given work has evicted or forgotten blocks from within."""
+        return self._totals.evicted, self._totals.resets
+
+    def _still_there(self, blocks: Sequence[Block]) -> list[Block]:
+        find = self._primary.blocks.get
+        return [block for block in blocks if find(block.key) is block]
 
     def offer_due(self) -> None:
         """The step ends: what is due is offered again, one job for each tier and request."""
@@ -83,7 +97,11 @@ class Cascades:
                     if request is not None and request.told:
                         request = None
                     groups.setdefault(request, []).append(block)
+                resets = self._totals.resets
                 for request, blocks in groups.items():
+                    if self._totals.resets != resets:  # from within: nothing is due any more
+                        self._primary.unpin_sent(blocks)
+                        continue
                     owed_by = {block.key: secondary.due.pop(block) for block in blocks}
                     self._send(secondary, blocks, request, owed_by)
 
@@ -200,6 +218,8 @@ class Cascades:
         secondary.sending += len(kept)
         if owed is not None:
             secondary.cascading.update(dict.fromkeys(kept, job))
+        # It is under way before the tier hears of it: a reset from within knows of it.
+        secondary.sends[job.job_id] = job
         refused = secondary.submit_store(
             StoreJob(
                 job.job_id,
@@ -210,13 +230,12 @@ class Cascades:
         )
         secondary.totals.store_jobs += 1
         if refused is None:
-            secondary.totals.store_ended(0, len(blocks), 0.0)
+            secondary.totals.store_ended(0, len(job.blocks), 0.0)
             self._fail(job, list(job.blocks), refused=False)
-        else:
-            if refused:
-                self._refuse(job, refused)
-            if job.blocks:
-                secondary.sends[job.job_id] = job
+        elif refused:
+            self._refuse(job, refused)
+        if not job.blocks:
+            secondary.sends.pop(job.job_id, None)
         return job.job_id
 
     def _refuse(self, job: Send, refused: Collection[Key]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 
-from tierproof.impl.tiers.base import Claim, JobReport, Key, LoadJob, Poll, RequestInfo
+from tierproof.impl.operations import StoreOperation
+from tierproof.impl.tiers.base import Claim, JobReport, Key, LoadJob, Poll, RequestInfo, StoreJob
 
 from .support import HIT, HIT_PENDING, Rig, ScriptedTier
 
@@ -34,6 +35,11 @@ class Asking(ScriptedTier):
     def submit_load(self, job: LoadJob) -> None:
         super().submit_load(job)
         self._act("submit_load")
+
+    def submit_store(self, job: StoreJob) -> Collection[Key]:
+        refused = super().submit_store(job)
+        self._act("submit_store")
+        return refused
 
     def on_request_finished(self, request: RequestInfo) -> None:
         super().on_request_finished(request)
@@ -155,3 +161,66 @@ def test_a_block_that_comes_while_tiers_are_polled_is_seen(ends):
     peer.acts["poll"] = store
     assert rig.lookup(request, "k") == [HIT if ends else HIT_PENDING]
     rig.probe.check()
+
+
+@pytest.mark.parametrize("landed", [(), ("a",), ("a", "b")])
+def test_a_reset_from_within_a_store_knows_of_it_and_the_next_tier_gets_nothing(
+    landed: tuple[str, ...],
+) -> None:
+    first, second = Asking("first"), ScriptedTier("second")
+    rig = Rig(slots=4, tiers=[first, second], reoffers=3, cascade_share=1.0)
+    request = rig.request()
+    first.acts["submit_store"] = lambda: rig.manager.reset_cache("all")
+    rig.store(request, "a", "b")
+    rig.probe.check()
+    assert second.stores == [], "blocks that a reset has forgotten were sent on"
+    assert rig.probe.quarantined() == {0, 1}
+    rig.manager.on_reset_flushed()
+    first.done(first.stores[0], landed)
+    rig.notice()
+    assert rig.probe.free_slots() == 4
+    assert rig.probe.due() == set()
+    rig.store(request, "c", "d")  # in the same slots
+    rig.settle()
+    assert {job.keys for job in first.stores[1:]} == {("c", "d")}
+    assert set(landed) <= {key for _, key in rig.probe.retracted()}, "from before the reset"
+
+
+def test_a_reset_from_within_an_offer_that_was_due_drops_the_others_of_that_step() -> None:
+    tier = Asking()
+    rig = Rig(slots=4, tiers=[tier], reoffers=3, cascade_share=1.0)
+    tier.refuses_all = True
+    rig.store(rig.request("one"), "a")
+    rig.store(rig.request("two"), "b")
+    rig.step()
+    tier.refuses_all = False
+    assert rig.probe.due() == {("peer", "a"), ("peer", "b")}
+    before = len(tier.stores)
+    tier.acts["submit_store"] = rig.manager.reset_cache
+    for _ in range(3):
+        rig.now += 1.0
+        rig.step()
+    assert [job.keys for job in tier.stores[before:]] == [("a",)]
+    tier.done_all()
+    rig.notice()
+    assert rig.probe.free_slots() == 4
+    assert not rig.probe.quarantined()
+    rig.probe.check()
+
+
+def test_a_block_evicted_from_within_a_store_is_not_sent_to_the_next_tier() -> None:
+    first, second = Asking("first"), ScriptedTier("second")
+    rig = Rig(slots=4, tiers=[first, second], cascade_share=0.5, reoffers=3)
+    request, other = rig.request(), rig.request("other")
+    more: list[StoreOperation | None] = []
+    first.acts["submit_store"] = lambda: more.append(rig.manager.prepare_store(["x", "y"], other))
+    rig.store(request, "a", "b", "c", "d")
+    (operation,) = more
+    assert operation is not None
+    assert len(operation.evicted) == 2, "only the one that is being sent is pinned"
+    rig.probe.check()
+    rig.manager.complete_store(operation)
+    rig.settle()
+    for tier in (first, second):
+        offered = {key for job in tier.stores for key in job.keys}
+        assert offered == {"a", "b", "c", "d", "x", "y"} - set(operation.evicted)
