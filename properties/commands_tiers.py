@@ -32,7 +32,8 @@ def check(spec: str, terminal: Terminal, *, operations: int, budget: float | Non
     kills = sum(r.counts.get("kills", 0) for r in report.results)
     jobs = sum(r.counts.get("reports", 0) for r in report.results)
     report.lines.append(f"{jobs:,} jobs, {faults} injected faults, {kills} killed writers")
-    if not any(r.counts.get("faults") for r in report.results if r.contract == "T3-bytes"):
+    damaged = [r for r in report.results if r.contract == "T3-bytes" and r.verdict == "holds"]
+    if damaged and not any(r.counts.get("faults") for r in damaged):
         report.lines.append("no stored bytes were found that could be damaged")
     if late := report.with_verdict("skipped"):
         report.doubts.append(f"no time was left for {', '.join(late)}")

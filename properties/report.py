@@ -221,14 +221,24 @@ def writable(path: Path | None, option: str) -> Path | None:
     """Refuse a file that could not be written, before an hour of work and not after it.
 
     Raises:
-        UsageError: `path` is a folder, or lies in none.
+        UsageError: `path` is a folder, lies in none, or the system does not let it be written.
     """
     if path is None:
         return None
-    if path.is_dir():
-        raise UsageError(f"{option} {path}: that is a folder; name a file in it")
-    if not path.parent.is_dir():
-        raise UsageError(f"{option} {path}: there is no folder {path.parent}; make it first")
+    try:
+        if path.is_dir():
+            raise UsageError(f"{option} {path}: that is a folder; name a file in it")
+        if not path.parent.is_dir():
+            raise UsageError(f"{option} {path}: there is no folder {path.parent}; make it first")
+        there = path.exists()
+        # a pipe is not tried: its reader would take the end of that for the report's
+        if not there or path.is_file():
+            with path.open("a"):
+                pass
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise UsageError(f"{option} {path}: cannot be written: {error.strerror}") from error
     return path
 
 

@@ -165,7 +165,8 @@ def _as_reported(watch: Watch, job: Job, slots: dict[str, int]) -> Iterator[Brok
     if job.kind != "LOAD" or job.stale or len(job.landed) == len(job.keys):
         return
     watch.reached[contract] += 1
-    readable = set(watch.driver.probe.resident_keys())
+    shows = watch.driver.observes("resident_keys")  # else it owns a slot at least
+    readable = set(watch.driver.probe.resident_keys() if shows else slots)
     for key in job.keys:
         if key in job.landed and key in facts.resident and key not in readable:
             yield (

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tierproof.properties import commands_prove
+from tierproof.properties.report import writable
 
 COMMANDS = ["verify", "prove", "tour", "fuzz", "mutants", "spec", "bench", "demo"]
 
@@ -182,6 +183,21 @@ def test_an_output_that_cannot_be_written_is_told_before_any_work(run, stand, tm
     stand.raises = AssertionError("work was done")
     assert_told(run("tour", option, tmp_path / "nowhere" / "x"), option, "no folder")
     assert_told(run("tour", option, tmp_path), option, "folder")
+    assert_told(run("tour", option, tmp_path / ("x" * 300)), option, "cannot be written")
+
+
+def test_trying_whether_an_output_can_be_written_leaves_what_was_there(tmp_path):
+    kept, new = tmp_path / "kept", tmp_path / "new"
+    kept.write_text("an earlier report")
+    assert writable(kept, "--json") == kept
+    assert writable(new, "--json") == new
+    assert kept.read_text() == "an earlier report"
+    assert not new.exists()
+
+
+def test_a_pipe_to_be_written_to_is_not_opened_beforehand(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # without a reader, opening it would wait for ever
+    assert writable(tmp_path / "pipe", "--json") == tmp_path / "pipe"
 
 
 def test_a_counterexample_folder_that_is_a_file_is_told(run, tmp_path):

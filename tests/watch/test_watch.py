@@ -1,5 +1,7 @@
 """What is seen alone convicts faulty managers, and never the shipped one."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tierproof import TieredOffloadingManager
@@ -231,6 +233,38 @@ def test_states_in_which_a_load_has_left_other_bytes_are_told_apart(ours):
     row = watch.driver.arena.row(0)
     row[:] = b"\xff" * len(row)  # as a copy from before a reset would
     assert place(watch) != before
+
+
+class Shy:
+    """A manager that shows some of its probes and lacks the others."""
+
+    def __init__(self, **arguments):
+        self._manager = self.whole(**arguments)
+
+    def __getattr__(self, name):
+        return getattr(self._manager, name)
+
+    def probe(self):
+        shown = self._manager.probe()
+        return SimpleNamespace(**{name: getattr(shown, name) for name in self.shows})
+
+
+def shy(spec, *shows):
+    return type("Shy", (Shy,), {"whole": staticmethod(resolve(spec).factory), "shows": shows})
+
+
+@pytest.mark.parametrize("probe", ["slot_of", "pins", "free_slots", "resident_keys"])
+def test_each_probe_may_be_all_that_a_manager_has(probe):
+    some = rooms("failures", "resets")
+    few = tour(shy("tierproof", probe), rooms=some, cases=400)
+    assert {c: (s.said, s.history) for c, s in few.found.items()} == {}
+    assert few.reached["R1-reset"]
+    assert few.reached["F1-partial-failure"] or probe != "slot_of"
+
+
+def test_where_slots_are_all_that_is_shown_a_lost_slot_is_still_seen():
+    result = tour(shy("fault:slot_lost", "slot_of"), rooms=rooms("slots after failures"))
+    assert "F1-partial-failure" in result.found, sorted(result.found)
 
 
 def test_two_requests_may_read_one_block_at_the_same_time(ours):
