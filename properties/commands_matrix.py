@@ -20,9 +20,14 @@ def chosen_versions(asked: Sequence[str]) -> list[str]:
     """The releases to check: those asked for, or those of the matrix that are in the cache.
 
     Raises:
-        UsageError: one that was asked for is not in the cache, or none is.
+        UsageError: one that was asked for is not in the cache, or none is; or none was named.
     """
     named = [checked(v) for part in asked for v in part.replace(",", " ").split()]
+    if asked and not named:
+        raise UsageError(
+            f"--versions {','.join(asked)!r} names no release; write some, such as 0.24.0,0.33.0, "
+            "or leave the option out for all that are in the cache"
+        )
     missing = [v for v in named or RELEASES if not is_cached(v)]
     versions = [v for v in dict.fromkeys(named or RELEASES) if v not in missing]
     if (named and missing) or not versions:

@@ -95,9 +95,14 @@ def _code(value: Any) -> str:
 
 
 def write_tests(
-    found: Iterable[Counterexample], folder: Path, command: str
+    found: Iterable[Counterexample],
+    folder: Path,
+    command: str,
+    option: str = "--counterexamples",
 ) -> list[Counterexample]:
     """Write one pytest file for each; returns the counterexamples, each knowing its file.
+
+    `option` is what names the folder where the command was given.
 
     Raises:
         UsageError: it cannot be written.
@@ -111,7 +116,7 @@ def write_tests(
         except OSError as error:
             raise UsageError(
                 f"the counterexample could not be written to {path}: {error.strerror}; name "
-                "another folder with --counterexamples"
+                f"another folder with {option}"
             ) from error
         written.append(replace(one, file=path))
     return written

@@ -212,7 +212,11 @@ def conclusion(report: Report) -> str:
         return f"{who} {' and '.join(told)}"
     unreached = report.unreached()
     if report.exit and unreached:
-        more = "; more --examples come to more" if report.methods() == ["runs"] else ""
+        more = (
+            "; more --examples, or the tour, may come to more"
+            if report.methods() == ["runs"]
+            else ""
+        )
         return (
             f"{who} was not found to break a contract, but was never brought to what "
             f"{', '.join(unreached)} {'speaks' if len(unreached) == 1 else 'speak'} of{more}"

@@ -253,7 +253,8 @@ class ManagerTrial:
                 seconds=min(SEARCH_SECONDS, SEARCH_SHARE * self._budget.left),
             )
         if self._folder is not None:
-            new = write_tests(new, self._folder, f"pytest --tierproof-manager {self._chosen.spec}")
+            command = f"pytest --tierproof-manager {self._chosen.spec}"
+            new = write_tests(new, self._folder, command, "--tierproof-counterexamples")
         self.report.counterexamples += new
 
 

@@ -28,7 +28,7 @@ EXTENSION = "vllm/fs_io_C."
 MANAGER = Path("vllm/v1/kv_offload/tiering/manager.py")
 FIRST = "0.22.1"
 """The first release with a tiering manager."""
-_VERSION = re.compile(r"\d+(\.\d+)+((a|b|rc|\.post|\.dev)\d+)*")
+_VERSION = re.compile(r"\d+(\.\d+){2,}((a|b|rc|\.post|\.dev)\d+)*")
 _PATIENCE = 900.0
 """Seconds that a download may take."""
 

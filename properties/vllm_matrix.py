@@ -155,7 +155,7 @@ def write_reproducers(checked: Sequence[Checked], folder: Path) -> None:
     """
     for one in checked:
         alone = f"tierproof matrix --versions {one.version}"
-        one.counterexamples = write_tests(one.counterexamples, folder, alone)
+        one.counterexamples = write_tests(one.counterexamples, folder, alone, "--reproducers")
         files = {c.contract: str(c.file) for c in one.counterexamples}
         one.cells = [
             replace(cell, reproducer=files.get(cell.contract))

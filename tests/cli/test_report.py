@@ -283,6 +283,13 @@ def test_a_contract_that_one_method_reached_need_not_be_reached_by_the_other(rep
     assert len(data["xml"].findall(".//skipped")) > 20
 
 
+def test_what_random_histories_alone_did_not_reach_the_tour_may(report, stand):
+    stand.runs_reach = False
+    data = report("fuzz")
+    assert data["exit"] == 2
+    assert "speak of; more --examples, or the tour, may come to more" in data["out"]
+
+
 def test_where_a_manager_breaks_a_contract_what_was_not_reached_is_only_listed(report, stand):
     stand.unreached = ("D1-bytes", "S3-pins")
     data = report("tour", manager="Retry")

@@ -112,3 +112,5 @@ def test_a_release_that_was_not_fetched_is_told_with_the_command(monkeypatch, tm
         resolve("vllm:0.1.0")
     assert main(["tour", "--manager", "vllm:latest"]) == 2
     assert "'latest' is not the version of a vLLM release" in capsys.readouterr().err
+    assert main(["fetch-vllm", "0.33"]) == 2, "pip would fetch 0.33.0, and keep it as another"
+    assert "'0.33' is not the version of a vLLM release" in capsys.readouterr().err

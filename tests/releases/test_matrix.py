@@ -138,10 +138,21 @@ def test_a_reproducer_fails_on_its_release_in_the_words_of_the_contract(pinned, 
     assert page(matrix) == (tmp_path / "m.md").read_text()
 
 
+def test_reproducers_that_cannot_be_written_are_told_with_the_option_of_the_command(
+    pinned, tmp_path, capsys
+):
+    (tmp_path / "file").write_text("")
+    command = ["matrix", "--versions", pinned, "--cases", "40", "--examples", "1"]
+    assert main([*command, "--reproducers", str(tmp_path / "file")]) == 2
+    assert "name another folder with --reproducers" in capsys.readouterr().err
+
+
 def test_a_release_that_is_not_in_the_cache_is_told_with_the_command(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("TIERPROOF_CACHE", str(tmp_path))
     assert main(["matrix", "--versions", "0.24.0,0.28.0"]) == 2
     assert "tierproof fetch-vllm 0.24.0 0.28.0" in capsys.readouterr().err
+    assert main(["matrix", "--versions", ""]) == 2
+    assert "--versions '' names no release" in capsys.readouterr().err
     assert main(["matrix"]) == 2
     assert re.search(r"fetch-vllm 0\.22\.1 .* 0\.33\.0", capsys.readouterr().err)
 
