@@ -81,7 +81,7 @@ def _roots(config: Path | None) -> Iterator[Path]:
         tables = read_config(config).get("tiers") or []
     except ConfigError:  # told already
         return
-    for table in tables:
+    for table in tables if isinstance(tables, list) else ():
         root = table.get("root") if isinstance(table, dict) else None
         if isinstance(root, str) and Path(root).is_dir():
             yield Path(root)
@@ -174,6 +174,8 @@ def tiers(config: Path) -> Iterator[Finding]:
         settings = read_config(config)
         tables = settings.get("tiers") or []
         build_tiers(settings, namespace="tierproof doctor")
+        # the doctor's blocks are apart from all others, but the namespace of the file is tried too
+        build_tiers({**settings, "tiers": [{"kind": "memory"}]})
     except ConfigError as error:
         yield str(config), str(error)
         return

@@ -240,3 +240,20 @@ def test_doctor_advises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert commands_doctor.huge_pages() == ("huge pages: always", "")
     assert commands_doctor.direct_io(tmp_path / "none")[1]
     assert commands_doctor.disk(tmp_path / "none")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "tiers must be a list of tables"),
+        ("tiers = 3", "tiers must be a list of tables"),
+        ('namespace = 3\n[[tiers]]\nkind = "memory"', "namespace must be a text or a table"),
+    ],
+)
+def test_doctor_tells_what_is_wrong_with_a_configuration_as_a_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    config = tmp_path / "tiers.toml"
+    config.write_text(text)
+    assert main(["doctor", "--folder", str(tmp_path), "--config", str(config)]) == 2
+    assert said in " ".join(capsys.readouterr().out.split())
