@@ -25,11 +25,13 @@ def bench_manager(
         ),
     ] = "tierproof",
     stock: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--stock", metavar="VERSION", help="The vLLM release to compare with, once fetched."
+            "--stock",
+            metavar="VERSION",
+            help="The vLLM release to compare with, once fetched; 0.33.0 if it was, else none.",
         ),
-    ] = "0.33.0",
+    ] = None,
     rounds: Annotated[
         int, typer.Option("--rounds", metavar="N", help="Alternating rounds, at least 9.")
     ] = 11,

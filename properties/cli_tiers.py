@@ -95,7 +95,9 @@ def bench_tiers(
             help="MiB of a block on the disk; may be repeated. 1, 4 and 16 when left out.",
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option("--rounds", metavar="N", min=1)] = 5,
+    rounds: Annotated[
+        int, typer.Option("--rounds", metavar="N", min=1, help="Alternating rounds.")
+    ] = 5,
     servers: Annotated[
         bool, typer.Option("--servers/--no-servers", help="Measure Redis and the object store.")
     ] = True,

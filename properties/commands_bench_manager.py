@@ -24,6 +24,8 @@ from .speed.side import WrongAnswerError
 from .terminal import Terminal
 from .vllm_cache import checked, is_cached
 
+STOCK = "0.33.0"
+"""The release of vLLM to compare with when none is named."""
 RESIDENT = (10_000, 1_000_000)
 MEMORY_AT = (10_000, 100_000, 1_000_000)
 GROWTH_ROUNDS = 5
@@ -34,7 +36,7 @@ def bench_manager(
     terminal: Terminal,
     chosen: Chosen,
     *,
-    stock: str,
+    stock: str | None,
     rounds: int,
     resident: Sequence[int],
     growth: int | None,
@@ -87,7 +89,7 @@ def _measured(
     terminal: Terminal,
     report: Report,
     chosen: Chosen,
-    stock: str,
+    stock: str | None,
     rounds: int,
     *,
     resident: Sequence[int],
@@ -97,6 +99,7 @@ def _measured(
         OurSide if chosen.spec == SHIPPED else partial(OurSide, factory=chosen.factory)
     )
     make_stock = _stock(report, stock)
+    stock = stock or STOCK
     load = [os.getloadavg()[0]]
     tables = []
     for number in resident:
@@ -112,7 +115,7 @@ def _measured(
             grown = growing.grow(make_ours, growth, GROWTH_ROUNDS, step)
     load.append(os.getloadavg()[0])
     return results.Result(
-        command=_command(chosen, stock, rounds, resident, growth),
+        command=_command(chosen, stock if make_stock else None, rounds, resident, growth),
         manager=chosen.spec,
         stock=None if make_stock is None else f"vLLM {stock}",
         tierproof=__version__,
@@ -124,9 +127,19 @@ def _measured(
     )
 
 
-def _stock(report: Report, version: str) -> MakeSide | None:
-    """The stock side, if its release is at hand; else the report says how to get it."""
-    if not is_cached(checked(version)):
+def _stock(report: Report, named: str | None) -> MakeSide | None:
+    """The stock side, if its release is at hand; else the report says how to get it.
+
+    Raises:
+        UsageError: the release was asked for by name, and is not at hand.
+    """
+    version = checked(named or STOCK)
+    if not is_cached(version):
+        if named is not None:
+            raise UsageError(
+                f"--stock {named}: it is not in the cache; fetch it once with "
+                f"`tierproof fetch-vllm {named}`"
+            )
         report.lines.append(
             f"vLLM {version} is not in the cache, so there are no ratios to it: fetch it once with "
             f"`tierproof fetch-vllm {version}`"
@@ -139,9 +152,10 @@ def _stock(report: Report, version: str) -> MakeSide | None:
 
 
 def _command(
-    chosen: Chosen, stock: str, rounds: int, resident: Sequence[int], growth: int | None
+    chosen: Chosen, stock: str | None, rounds: int, resident: Sequence[int], growth: int | None
 ) -> str:
-    words: list[Any] = ["tierproof", "bench", "manager", "--rounds", rounds, "--stock", stock]
+    words: list[Any] = ["tierproof", "bench", "manager", "--rounds", rounds]
+    words += [] if stock is None else ["--stock", stock]
     words += [word for number in resident for word in ("--resident", number)]
     words += [] if growth is None else ["--growth", growth]
     words += [] if chosen.spec == SHIPPED else ["--manager", chosen.spec]

@@ -56,6 +56,7 @@ def _page(notice: str) -> Iterator[str]:
     yield "A tier says what it claims, and what it does not keep yet, as a manager does, by"
     yield f"`claims` and `known_gaps`. Its contracts are {ids}."
     yield from ("", "### What passes between them", "")
+    yield from ("`from tierproof import Claim, Poll` and so on; `NOTHING` is an empty `Poll`.", "")
     for kind in (
         base.Claim,
         base.StorePolicy,

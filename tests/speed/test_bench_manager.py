@@ -242,6 +242,7 @@ def test_a_missed_goal_is_told_and_changes_no_exit_code(result):
         (["--resident", "10"], ["--resident 10", "from 1000 to 10000000"]),
         (["--growth", "999"], ["--growth 999"]),
         (["--stock", "newest"], ["'newest'", "0.33.0"]),
+        (["--stock", "0.99.9"], ["--stock 0.99.9", "tierproof fetch-vllm 0.99.9"]),
         (["--from", "nowhere.json"], ["nowhere.json", "cannot be read"]),
         (["--pages", "no/folder"], ["no/folder", "make it first"]),
         (["--plot", "no/folder/x.svg"], ["no/folder", "make it first"]),
