@@ -17,9 +17,10 @@ from ..model.rules import RULES
 from .contracts import CONTRACTS, PROOF, RUNS, TOUR
 from .counterexamples import gather
 from .driver import NotAManager
-from .managers import SHIPPED, Chosen, UsageError, raised_by, told
+from .managers import SHIPPED, Chosen, UsageError, raised_by
 from .report import Report, Result, versions
 from .situations import not_reached
+from .telling import told
 
 if TYPE_CHECKING:
     from ..model.rules import Rule

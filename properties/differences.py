@@ -15,7 +15,7 @@ from ..model import operations as ops
 from ..model.operations import Seen
 from ..model.reference import Forbidden, Outcome, State, has_pending_work
 from .driver import Driver, Got, NotAnOperation
-from .managers import told
+from .telling import told
 from .under_test import payload
 from .wording import count, plain, still_to_happen, together
 

@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ..impl.manager import TieredOffloadingManager
 from .contracts import CONTRACTS
 from .driver import AN_OPERATION, BLOCK_BYTES, Factory, is_operation
+from .telling import raised_in, told
 from .under_test import OPTIONAL_CALLS, Clock, HandDrivenTier, ManagerUnderTest
 
 if TYPE_CHECKING:
@@ -372,41 +372,6 @@ def _a(thing: object) -> str:
     return "None" if thing is None else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def told(error: BaseException) -> str:
-    """An exception in one line, with the place in the user's code where it was raised."""
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    if isinstance(error, SyntaxError):
-        return f"{said}" if "line" in said else f"{said} (line {error.lineno})"
-    return f"{said}{raised_in(error)}"
-
-
-def raised_in(error: BaseException) -> str:
-    """Where in the user's code it was raised, in parentheses; empty where it was not."""
-    last = next(iter(reversed(list(_foreign(error)))), None)
-    return "" if last is None else f" ({Path(last.filename).name}, line {last.lineno})"
-
-
-_KIT = frozenset({"click", "hypothesis", "pluggy", "pytest", "rich", "tierproof", "typer", "z3"})
-
-
-def _foreign(error: BaseException) -> Iterator[traceback.FrameSummary]:
-    """The frames of code that is neither ours, nor the kit's, nor Python's."""
-    for (frame, line), summary in zip(
-        traceback.walk_tb(error.__traceback__),
-        traceback.extract_tb(error.__traceback__),
-        strict=True,
-    ):
-        del line
-        if is_foreign(str(frame.f_globals.get("__name__", ""))):
-            yield summary
-
-
-def is_foreign(module: str) -> bool:
-    """Is a module neither ours, nor the kit's, nor Python's?"""
-    top = module.partition(".")[0]
-    return top not in _KIT and top not in sys.stdlib_module_names and top != "importlib"
-
-
 def raised_by(chosen: Chosen, error: BaseException) -> bool:
     """Did the manager under test raise this where nothing was prepared for it?"""
-    return not chosen.ours and any(True for _ in _foreign(error))
+    return not chosen.ours and raised_in(error) != ""

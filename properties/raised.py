@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .managers import is_foreign
+from .telling import is_foreign
 
 MISTAKES = (AssertionError, AttributeError, ImportError, NameError, RecursionError, TypeError)
 """Exceptions that no program means to raise; others, such as KeyError, many use for their ways."""

@@ -23,9 +23,10 @@ from . import tier_checks_jobs as of_jobs
 from . import tier_factories
 from .budget import Budget
 from .contracts import RUNS, TIER_CONTRACTS
-from .managers import UsageError, named, told
+from .managers import UsageError, named
 from .report import Report, Result
 from .servers import NoServerError, RedisServer, SeaweedServer
+from .telling import told
 from .tier_bench import BLOCK_BYTES, Bench, Check
 from .tier_rig import NotTried, TierBroken
 from .tier_surroundings import BucketMedia, DiskOutage, RedisMedia, ServerOutage, Surroundings

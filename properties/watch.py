@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from ..model import operations as ops
 from ..model.operations import Setting
 from .driver import Driver, Factory, Got
-from .managers import raised_in
 from .seen import PHASES, Facts, Job
+from .telling import raised_in
 from .watch_answers import Answers, Broken
 from .watch_copies import Copies
 

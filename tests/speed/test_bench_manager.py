@@ -307,7 +307,7 @@ def test_the_command_that_is_kept_gives_the_same_run(monkeypatch, tmp_path, foun
     report = command.bench_manager(
         Terminal(),
         chosen,
-        stock=STOCK,
+        stock=None,
         rounds=9,
         resident=(1000, 2000),
         growth=None,
@@ -317,6 +317,6 @@ def test_the_command_that_is_kept_gives_the_same_run(monkeypatch, tmp_path, foun
     )
     assert report.result is not None
     assert report.result["command"] == (
-        "tierproof bench manager --rounds 9 --stock 0.33.0 --resident 1000 --resident 2000 "
+        "tierproof bench manager --rounds 9 --resident 1000 --resident 2000 "
         "--manager 'mine.py:My Manager'"
     )
