@@ -59,16 +59,20 @@ class Lookups:
                 # An eviction may have to be decided: first hear what has ended.
                 self._transfers.absorb()
                 block = find(key)
+            verdict: Secondary | MissReason | None = None
             if block is None:
                 verdict = self._claims.ask(key, request)
                 block = find(key)
-                if block is None:
-                    if verdict is None:
-                        return RETRY
-                    if isinstance(verdict, Secondary):
-                        return self._promote(key, verdict, request)
-                    self.reason = verdict
-                    return MISS
+            if request.home is None:  # ended from within: nothing is begun or promised for it
+                self.reason = MissReason.ABSENT
+                return MISS
+            if block is None:
+                if verdict is None:
+                    return RETRY
+                if isinstance(verdict, Secondary):
+                    return self._promote(key, verdict, request)
+                self.reason = verdict
+                return MISS
         if block.phase is RESIDENT:
             self.share(block, request)
             return HIT

@@ -194,7 +194,7 @@ class TieredOffloadingManager(LoadPlanning, Closing):
     def _renew(self, request: Request) -> HitPromise:
         """Begin the step if need be; the request's HIT promises are of this epoch from here on."""
         self._requests.check(request)
-        self._begin_step()
+        self._begin_step_for(request)
         promise, epoch = request.promise, self._primary.epoch
         if promise.epoch is not epoch:
             promise = request.promise = HitPromise(epoch)
@@ -210,7 +210,7 @@ class TieredOffloadingManager(LoadPlanning, Closing):
         """
         self._requests.check(request)
         keys = distinct(keys)
-        self._begin_step()
+        self._begin_step_for(request)
         return self._transfers.begin_read(keys, request)
 
     def complete_load(self, operation: LoadOperation | int) -> None:
@@ -234,7 +234,7 @@ class TieredOffloadingManager(LoadPlanning, Closing):
         """
         self._requests.check(request)
         keys = distinct(keys)
-        self._begin_step()
+        self._begin_step_for(request)
         self._primary.end_hit_promises()
         return self._stores.offer(keys, request)
 
@@ -301,6 +301,16 @@ class TieredOffloadingManager(LoadPlanning, Closing):
         self._transfers.absorb()
         self._transfers.expire()
         self._requests.expire_leases(self._step.now)
+
+    def _begin_step_for(self, request: Request) -> None:
+        """As `_begin_step`, in a call of a request: a tier that is polled may end it from within.
+
+        Raises:
+            ContractViolation: a tier has.
+        """
+        if not self._step.begun:
+            self._begin_step()
+            self._requests.check(request)
 
     def has_pending_work(self) -> bool:
         """Whether something is still to happen: only when not may the steps stop."""

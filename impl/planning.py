@@ -17,7 +17,7 @@ class LoadPlanning:
 
     _plans: Plans
     _requests: Requests
-    _begin_step: Callable[[], None]
+    _begin_step_for: Callable[[Request], None]
 
     def exists(self, keys: Iterable[Key], request: Request) -> list[bool | None]:
         """Whether each block is in the primary tier, on its way, or in a tier that may be asked.
@@ -32,7 +32,7 @@ class LoadPlanning:
         """
         self._requests.check(request)
         keys = listed(keys)
-        self._begin_step()
+        self._begin_step_for(request)
         return self._plans.exists(keys, request)
 
     def plan_load(self, keys: Iterable[Key], request: Request) -> LoadPlan:
@@ -47,7 +47,7 @@ class LoadPlanning:
         """
         self._requests.check(request)
         keys = distinct(keys)
-        self._begin_step()
+        self._begin_step_for(request)
         return self._plans.plan(keys, request)
 
     def plan_head(self, keys: Iterable[Key], request: Request) -> int:
@@ -58,7 +58,7 @@ class LoadPlanning:
         """
         self._requests.check(request)
         keys = listed(keys)
-        self._begin_step()
+        self._begin_step_for(request)
         return self._plans.head(keys)
 
     def landed(self, keys: Iterable[Key], request: Request) -> LookupResult:
@@ -70,5 +70,5 @@ class LoadPlanning:
         """
         self._requests.check(request)
         keys = listed(keys)
-        self._begin_step()
+        self._begin_step_for(request)
         return self._plans.landed(keys)

@@ -109,7 +109,8 @@ class Plans:
         if not lost and self._short(keys):
             # An eviction may have to be decided: first hear what has ended.
             self._transfers.absorb()
-            lost = self._lost(keys, request)
+            # a tier that was polled may have ended the request
+            lost = keys if request.home is None else self._lost(keys, request)
         if lost:
             return LoadPlan(LOST, keys, lost=lost)
         blocks = self._primary.blocks

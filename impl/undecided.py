@@ -30,6 +30,8 @@ class Undecided:
 
     def times_out(self, request: Request, key: Key, secondary: Secondary) -> bool:
         """The tier has just said that it is undecided: whether it has been for too long."""
+        if request.home is None:  # the tier has ended it from within: nobody waits for the answer
+            return False
         now = self._step.now
         probes = request.probes.setdefault(key, {})
         since = probes.get(secondary)

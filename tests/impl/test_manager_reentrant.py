@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection
 
 import pytest
 
+from tierproof.impl.errors import ContractViolation
 from tierproof.impl.operations import StoreOperation
+from tierproof.impl.requests import Request
 from tierproof.impl.tiers.base import Claim, JobReport, Key, LoadJob, Poll, RequestInfo, StoreJob
 
-from .support import HIT, HIT_PENDING, Rig, ScriptedTier
+from .support import HIT, HIT_PENDING, MISS, Rig, ScriptedTier
 
 
 class Asking(ScriptedTier):
@@ -224,3 +226,93 @@ def test_a_block_evicted_from_within_a_store_is_not_sent_to_the_next_tier() -> N
     for tier in (first, second):
         offered = {key for job in tier.stores for key in job.keys}
         assert offered == {"a", "b", "c", "d", "x", "y"} - set(operation.evicted)
+
+
+def _calls(rig: Rig, request: Request) -> dict[str, Callable[[], object]]:
+    manager = rig.manager
+    return {
+        "lookup": lambda: manager.lookup("k", request),
+        "lookup_many": lambda: manager.lookup_many(["k", "n"], request),
+        "prepare_load": lambda: manager.prepare_load(["r"], request),
+        "prepare_store": lambda: manager.prepare_store(["s"], request),
+        "exists": lambda: manager.exists(["k"], request),
+        "plan_load": lambda: manager.plan_load(["r"], request),
+    }
+
+
+@pytest.mark.parametrize(
+    "call", ["lookup", "lookup_many", "prepare_load", "prepare_store", "exists", "plan_load"]
+)
+def test_a_request_that_a_polled_tier_ends_as_its_call_begins_is_promised_nothing(call):
+    peer, disk = Asking(), ScriptedTier("disk")
+    rig = Rig(slots=4, tiers=[peer, disk])
+    disk.has("k")
+    request = rig.request()
+    rig.store(rig.request("other"), "r")
+    rig.step()
+    peer.acts["poll"] = lambda: rig.manager.on_request_finished(request)
+    with pytest.raises(ContractViolation, match="not a live request"):
+        _calls(rig, request)[call]()
+    rig.probe.check()
+    assert rig.probe.permits_in_use() == 0
+
+
+@pytest.mark.parametrize("says", [Claim.PRESENT, Claim.UNDECIDED, Claim.ABSENT])
+def test_a_request_that_a_tier_ends_when_it_is_asked_is_promised_nothing(says):
+    peer, disk = Asking(), ScriptedTier("disk")
+    rig = Rig(slots=4, tiers=[peer, disk], lease=None)
+    peer.claims["k"], disk.claims["k"] = says, Claim.UNDECIDED
+    request = rig.request()
+    rig.lookup(request, "first")
+    peer.acts["lookup"] = lambda: rig.manager.on_request_finished(request)
+    assert rig.lookup(request, "k") == [MISS]
+    rig.probe.check()
+    assert rig.probe.permits_in_use() == 0
+    rig.step()
+    assert not disk.loads
+    assert not rig.manager.has_pending_work()
+
+
+@pytest.mark.parametrize("hook", ["poll", "lookup"])
+def test_a_block_that_comes_while_its_request_ends_is_kept_for_nobody(hook):
+    peer, disk = Asking(), ScriptedTier("disk")
+    rig = Rig(slots=4, tiers=[peer, disk])
+    external = rig.manager.external("peer")
+    peers = external.on_new_request("peer")
+    disk.has("k", "x", "y")
+    request, other = rig.request(), rig.request("other")
+    rig.lookup(other, "x", "y")
+    rig.step()
+    if hook == "poll":
+        rig.lookup(request, "n")  # the step has begun, and no permit is free
+    disk.fail(disk.loads[0])
+
+    def ask_and_end() -> None:
+        external.lookup("k", peers)
+        rig.manager.on_request_finished(request)
+
+    if hook == "lookup":
+        rig.lookup(request, "n")
+    peer.acts[hook] = ask_and_end
+    assert rig.lookup(request, "k") == [MISS]
+    rig.probe.check()
+    assert request.handle not in rig.probe.waiters("k")
+
+
+def test_a_plan_of_a_request_that_ends_as_permits_come_free_holds_nothing():
+    peer, disk = Asking(), ScriptedTier("disk")
+    rig = Rig(slots=4, tiers=[peer, disk])
+    disk.has("x", "y")
+    request, other = rig.request(), rig.request("other")
+    rig.store(other, "r")
+    rig.settle()
+    rig.lookup(other, "x", "y")
+    rig.step()
+    rig.lookup(request, "n")  # the step has begun, and no permit is free
+    disk.fail(disk.loads[0])
+    disk.done_all()
+    peer.acts["poll"] = lambda: rig.manager.on_request_finished(request)
+    plan = rig.manager.plan_load(["r"], request)
+    assert (plan.verdict.name, plan.lost) == ("LOST", ("r",))
+    rig.probe.check()
+    assert rig.probe.permits_in_use() == 0
