@@ -9,7 +9,16 @@ import pytest
 from tierproof.impl.errors import ContractViolation
 from tierproof.impl.operations import StoreOperation
 from tierproof.impl.requests import Request
-from tierproof.impl.tiers.base import Claim, JobReport, Key, LoadJob, Poll, RequestInfo, StoreJob
+from tierproof.impl.tiers.base import (
+    Claim,
+    JobReport,
+    Key,
+    LoadJob,
+    Poll,
+    RequestInfo,
+    StoreJob,
+    StorePolicy,
+)
 
 from .support import HIT, HIT_PENDING, MISS, Rig, ScriptedTier
 
@@ -194,9 +203,10 @@ def test_a_reset_from_within_an_offer_that_was_due_drops_the_others_of_that_step
     tier.refuses_all = True
     rig.store(rig.request("one"), "a")
     rig.store(rig.request("two"), "b")
+    rig.store(rig.request("three"), "c")
     rig.step()
     tier.refuses_all = False
-    assert rig.probe.due() == {("peer", "a"), ("peer", "b")}
+    assert rig.probe.due() == {("peer", "a"), ("peer", "b"), ("peer", "c")}
     before = len(tier.stores)
     tier.acts["submit_store"] = rig.manager.reset_cache
     for _ in range(3):
@@ -226,6 +236,40 @@ def test_a_block_evicted_from_within_a_store_is_not_sent_to_the_next_tier() -> N
     for tier in (first, second):
         offered = {key for job in tier.stores for key in job.keys}
         assert offered == {"a", "b", "c", "d", "x", "y"} - set(operation.evicted)
+
+
+@pytest.mark.parametrize("act", ["reset", "evict"])
+def test_what_is_gone_from_within_a_whole_request_is_not_sent_to_the_next_tier(act: str) -> None:
+    first, second, disk = Asking("first"), ScriptedTier("second"), ScriptedTier("disk")
+    first.policy = second.policy = StorePolicy.WHOLE_REQUEST
+    rig = Rig(slots=4, tiers=[first, second, disk], cascade_share=0.75)
+    request, other = rig.request(), rig.request("other")
+    disk.has("a", "b")
+    rig.lookup(other, "a", "b")
+    rig.step()
+    rig.settle()
+    rig.manager.withdraw(["a", "b"], other)
+    more: list[StoreOperation | None] = []
+
+    def evict() -> None:
+        more.append(rig.manager.prepare_store(["x", "y", "z"], other))
+
+    first.acts["submit_store"] = rig.manager.reset_cache if act == "reset" else evict
+    assert rig.manager.prepare_store(["a", "b"], request) is not None
+    rig.probe.check()
+    for operation in more:
+        assert operation is not None
+        assert operation.evicted, "a block that was offered"
+        rig.manager.complete_store(operation)
+    rig.settle()
+    sent = {key for job in second.stores for key in job.keys}
+    if act == "reset":
+        assert sent == set()
+    else:
+        (operation,) = more
+        assert operation is not None
+        assert sent == {"a", "b", *operation.keys} - set(operation.evicted)
+    rig.probe.check()
 
 
 def _calls(rig: Rig, request: Request) -> dict[str, Callable[[], object]]:
