@@ -118,6 +118,8 @@ class Goal(msgspec.Struct, frozen=True):
     value: float
     goal: float
     at_least: bool
+    most: float | None = None
+    """What a manager would measure that does nothing but the dictionary lookups of the floor."""
 
     @property
     def reached(self) -> bool:
@@ -171,7 +173,9 @@ def goals(result: Result) -> list[Goal]:
         at = f"{one.resident:,} resident"
         for row in one.rows:
             if row.goal is not None and row.ratio is not None:
-                told.append(Goal(f"{row.row}, {at}", row.ratio.median, row.goal, True))
+                assert row.stock_ns is not None
+                most = round(row.stock_ns.median / row.floor_ns.median, 1)
+                told.append(Goal(f"{row.row}, {at}", row.ratio.median, row.goal, True, most))
         few, many = one.of(IDLE_FEW).ours_ns, one.of(IDLE_MANY).ours_ns
         grown = round(many.median / few.median, 2)
         told.append(

@@ -88,6 +88,10 @@ def terminal_table(result: Result, table: Table) -> RichTable:
     return shown
 
 
+def _missed(goal: Goal) -> str:
+    return "**missed**" + ("" if goal.most is None else f"; the floor alone would be {goal.most:g}")
+
+
 def goal_line(goal: Goal) -> str:
     """A goal in words."""
     sign = ">=" if goal.at_least else "<="
@@ -173,7 +177,7 @@ def _page(result: Result) -> Iterator[str]:
                 goal.what,
                 f"{goal.value:g}",
                 f"{'at least' if goal.at_least else 'at most'} {goal.goal:g}",
-                "reached" if goal.reached else "**missed**",
+                "reached" if goal.reached else _missed(goal),
             )
             for goal in goals(result)
         ),

@@ -87,6 +87,17 @@ def test_every_goal_is_judged(result):
     assert not results.Goal("x", 3.01, 3.0, False).reached
 
 
+def test_a_goal_that_is_missed_says_how_much_there_is_to_be_had(result):
+    told = [goal for goal in results.goals(result) if goal.most is not None]
+    assert told
+    for goal in told:
+        assert goal.most is not None
+        assert goal.most > 1, "the floor is no slower than ours, which stands for stock here"
+    page = showing.page(result)
+    missed = next(goal for goal in told if not goal.reached)
+    assert f"**missed**; the floor alone would be {missed.most:g}" in page
+
+
 @pytest.mark.parametrize("scenario", [*scenarios.STILL, *scenarios.MOVING])
 def test_a_scenario_leaves_the_manager_as_it_found_it(scenario):
     side = OurSide(resident=RESIDENT, spare=SPARE, tiers=2)
