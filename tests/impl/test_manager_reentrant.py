@@ -360,3 +360,14 @@ def test_a_plan_of_a_request_that_ends_as_permits_come_free_holds_nothing():
     assert (plan.verdict.name, plan.lost) == ("LOST", ("r",))
     rig.probe.check()
     assert rig.probe.permits_in_use() == 0
+
+
+def test_what_a_tier_has_not_decided_stays_open_when_it_ends_the_request_from_within() -> None:
+    peer = Asking()
+    rig = Rig(slots=4, tiers=[peer])
+    peer.claims["k"] = Claim.UNDECIDED
+    request = rig.request()
+    rig.lookup(request, "first")
+    peer.acts["lookup"] = lambda: rig.manager.on_request_finished(request)
+    assert rig.manager.exists(["k"], request) == [None]
+    rig.probe.check()
