@@ -97,13 +97,14 @@ class Cascades:
                     if request is not None and request.told:
                         request = None
                     groups.setdefault(request, []).append(block)
-                resets = self._totals.resets
                 for request, blocks in groups.items():
-                    if self._totals.resets != resets:  # from within: nothing is due any more
-                        self._primary.unpin_sent(blocks)
-                        continue
-                    owed_by = {block.key: secondary.due.pop(block) for block in blocks}
-                    self._send(secondary, blocks, request, owed_by)
+                    # From within an earlier submit of these a reset may have dropped what was due,
+                    # and the end of a step may have offered it.
+                    due = [block for block in blocks if block in secondary.due]
+                    self._primary.unpin_sent([b for b in blocks if b not in secondary.due])
+                    if due:
+                        owed_by = {block.key: secondary.due.pop(block) for block in due}
+                        self._send(secondary, due, request, owed_by)
 
     def _offer_now(self, secondary: Secondary, blocks: Sequence[Block], request: Request) -> None:
         """Offer what can start as one job; the rest is due.

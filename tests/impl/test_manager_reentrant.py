@@ -220,6 +220,28 @@ def test_a_reset_from_within_an_offer_that_was_due_drops_the_others_of_that_step
     rig.probe.check()
 
 
+def test_a_step_that_ends_within_an_offer_that_was_due_offers_the_others_once() -> None:
+    tier = Asking()
+    rig = Rig(slots=4, tiers=[tier], reoffers=3, cascade_share=1.0)
+    tier.refuses_all = True
+    for key in ("a", "b", "c"):
+        rig.store(rig.request(f"of {key}"), key)
+    rig.step()
+    tier.refuses_all = False
+    before = len(tier.stores)
+    tier.acts["submit_store"] = rig.manager.on_schedule_end
+    for _ in range(3):
+        rig.now += 1.0
+        rig.step()
+    assert sorted(job.keys for job in tier.stores[before:]) == [("a",), ("b",), ("c",)]
+    rig.probe.check()
+    tier.done_all()
+    rig.notice()
+    assert rig.probe.cascading_slots() == 0
+    assert rig.probe.due() == set()
+    rig.probe.check()
+
+
 def test_a_block_evicted_from_within_a_store_is_not_sent_to_the_next_tier() -> None:
     first, second = Asking("first"), ScriptedTier("second")
     rig = Rig(slots=4, tiers=[first, second], cascade_share=0.5, reoffers=3)
