@@ -11,9 +11,9 @@
     104     3976  zero
     4080    16    xxh3-128 of bytes 0..4079
 
-The header fills a page, so that with O_DIRECT one call moves header and payload between file and
-arena without a copy. The payload's checksum catches what a disk, a crash or a stray writer did; the
-digests catch a good file in the wrong place.
+The header fills a page, so that with O_DIRECT one call moves it and the payload's first piece
+between file and arena without a copy. The payload's checksum catches what a disk, a crash or a
+stray writer did; the digests catch a good file in the wrong place.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from xxhash import xxh3_128, xxh3_128_digest
 
 from ..errors import CorruptBlockError
-from .file_io import PAGE, FileIO, page_buffer, read_exactly, write_exactly
+from .file_io import PAGE, FileIO, page_buffer, pieces, read_exactly, write_exactly
 
 MAGIC = b"TPBLOCK\0"
 VERSION = 1
@@ -85,7 +85,12 @@ def write_block(io: FileIO, fd: int, label: Label, payload: memoryview, page: me
         OSError: as the system says; the file is then incomplete.
     """
     label.header(payload, page)
-    write_exactly(io, fd, [page, payload])
+    first, *others = pieces(payload)
+    write_exactly(io, fd, [page, first])
+    offset = HEADER_BYTES + first.nbytes
+    for piece in others:
+        write_exactly(io, fd, [piece], offset)
+        offset += piece.nbytes
 
 
 def check_shape(io: FileIO, fd: int, label: Label) -> os.stat_result:
@@ -111,9 +116,18 @@ def read_block(io: FileIO, fd: int, label: Label, payload: memoryview, page: mem
         CorruptBlockError: the bytes are not what was stored; `payload` then holds anything.
         OSError: as the system says.
     """
-    if not read_exactly(io, fd, [page, payload]):
+    first, *others = pieces(payload)
+    if not read_exactly(io, fd, [page, first]):
         raise CorruptBlockError("the file ends too early")
-    if label.check_header(page) != xxh3_128_digest(payload):
+    checksum = label.check_header(page)
+    state = xxh3_128(first)
+    offset = HEADER_BYTES + first.nbytes
+    for piece in others:
+        if not read_exactly(io, fd, [piece], offset):
+            raise CorruptBlockError("the file ends too early")
+        state.update(piece)
+        offset += piece.nbytes
+    if state.digest() != checksum:
         raise CorruptBlockError("the payload's checksum is wrong")
 
 

@@ -27,10 +27,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from xxhash import xxh3_128_digest
+from xxhash import xxh3_128, xxh3_128_digest
 
 from ..errors import ConfigError
-from .file_io import FULL, PAGE, FileIO, page_buffer, read_exactly, write_exactly
+from .file_io import FULL, PAGE, FileIO, page_buffer, pieces, read_exactly, write_exactly
 
 MAGIC = b"TPSLAB\0\0"
 VERSION = 1
@@ -178,13 +178,30 @@ class SlabFile:
         """
         return read_exactly(self._io, self._slots, [part], self._slot_at(slot) + offset)
 
+    def read_block(self, slot: int, row: memoryview) -> bytes | None:
+        """Fill `row` with the block in a slot; its xxh3-128, None when the file is too short.
+
+        Raises:
+            OSError: as the system says.
+        """
+        state, offset = xxh3_128(), 0
+        for piece in pieces(row):
+            if not self.read(slot, piece, offset):
+                return None
+            state.update(piece)
+            offset += piece.nbytes
+        return state.digest()
+
     def write(self, slot: int, payload: memoryview) -> None:
         """Write a block into a slot.
 
         Raises:
             OSError: as the system says.
         """
-        write_exactly(self._io, self._slots, [payload], self._slot_at(slot))
+        offset = self._slot_at(slot)
+        for piece in pieces(payload):
+            write_exactly(self._io, self._slots, [piece], offset)
+            offset += piece.nbytes
 
     def close(self) -> None:
         """Let go of the file and its lock."""

@@ -64,7 +64,7 @@ class SlabMover(BlockMover):
             self._vanished(digest)
             return False
         try:
-            if not self._slab.read(record.slot, row) or xxh3_128_digest(row) != record.checksum:
+            if self._slab.read_block(record.slot, row) != record.checksum:
                 self._corrupt(record)
                 return False
         except OSError as error:
