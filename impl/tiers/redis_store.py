@@ -9,6 +9,7 @@ pieces is not is not there.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 from collections.abc import Iterator, Sequence
@@ -73,6 +74,17 @@ def _arguments(get_connection: Any) -> tuple[str, ...]:
     return ("MGET",) if insists else ()
 
 
+def _make_dicts(retry: Any) -> None:
+    """Have the dictionaries made in which a library's object keeps its attributes.
+
+    Each new connection makes a deep copy of this one object, several threads at once, and the first
+    makes them. CPython 3.11 (3.12 no longer) can collect garbage while it does so; a finalizer that
+    lets another thread go on then lets it make a second one of the same memory, and a later
+    collection ends the process (a segmentation fault).
+    """
+    copy.deepcopy(retry)
+
+
 def _copied(values: Sequence[bytes | None], targets: Sequence[memoryview]) -> bool:
     """Copy values to where they belong; False if one is missing."""
     for value, target in zip(values, targets, strict=True):
@@ -129,6 +141,8 @@ class RedisStore:
         retry = importlib.import_module(f"{library.__name__}.retry")
         backoff = importlib.import_module(f"{library.__name__}.backoff")
         encoder = connection.Encoder("utf-8", "strict", False)
+        once = retry.Retry(backoff.NoBackoff(), 0)
+        _make_dicts(once)
         if library.__name__ == "valkey":
             url = url.replace("redis", "valkey", 1) if url.startswith("redis") else url
         else:
@@ -139,7 +153,7 @@ class RedisStore:
             timeout=timeout,
             socket_timeout=timeout,
             socket_connect_timeout=timeout,
-            retry=retry.Retry(backoff.NoBackoff(), 0),
+            retry=once,
             # The library's fast packer copies what it sends; this one passes arena rows on.
             command_packer=connection.PythonRespSerializer(6000, encoder.encode),
             **{k: v for k, v in (("username", username), ("password", password)) if v is not None},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -249,3 +251,53 @@ def test_the_reader_is_what_the_tier_loads_with(tmp_path: Path, redis: RedisServ
         assert rig.load(b"k") == {b"k"}
         rig.close()
     assert made
+
+
+_RACE = """
+import gc, threading
+from tierproof.impl.tiers.redis_store import RedisStore
+
+store = RedisStore("redis://localhost:1/0", space="s", block_bytes=1, ttl_seconds=None, timeout=1,
+                   connections=2)
+retry = store._pool.connection_kwargs["retry"]
+
+def race(shared):
+    collecting, seen, found = threading.Event(), threading.Event(), []
+
+    class Finalized:
+        def __del__(self):  # lets the other thread go on in the middle of a collection
+            collecting.set()
+            seen.wait(10)
+
+    def other():
+        collecting.wait(10)
+        found.append(vars(shared))
+        seen.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    gc.disable()
+    garbage = Finalized()
+    garbage.itself = garbage
+    del garbage
+    spare = [{1: number} for number in range(500)]  # no dictionary is left over to be used again
+    gc.set_threshold(1)
+    gc.enable()
+    mine = vars(shared)
+    gc.disable()
+    collecting.set()  # where nothing was collected, the other one may go on too
+    thread.join()
+    assert found[0] is mine, f"two threads see two dictionaries of one {type(shared).__name__}"
+
+race(retry)
+race(retry._backoff)
+"""
+
+
+def test_what_new_connections_copy_is_the_same_for_all_threads() -> None:
+    """Else a collection of garbage ends the process some day: with CPython 3.11, two runs of these
+    tests did (segmentation fault). Tried in a process of its own, which may end so."""
+    told = subprocess.run(
+        [sys.executable, "-c", _RACE], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (told.returncode, told.stderr) == (0, "")
