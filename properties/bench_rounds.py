@@ -133,9 +133,11 @@ def moved(pump: Pump, keys: Sequence[bytes], what: str) -> Step:
 
 def goal_line(what: str, of: list[float], to: list[float], goal: float) -> str:
     """What was reached, of what, in a line."""
-    reached = ratio(of, to)
+    ratios = sorted(a / b for a, b in zip(of, to, strict=True))
+    reached = median(ratios)
     word = "reached" if reached >= goal else "missed"
+    quarter = len(ratios) // 4
     return (
-        f"{what}: {median(of):.2f} GB/s of {median(to):.2f}, ratio {reached:.2f}; "
-        f"goal {goal:g} {word}"
+        f"{what}: {median(of):.2f} GB/s of {median(to):.2f}, ratio {reached:.2f}, in half of the "
+        f"rounds {ratios[quarter]:.2f} to {ratios[-1 - quarter]:.2f}; goal {goal:g} {word}"
     )

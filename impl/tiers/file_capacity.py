@@ -23,11 +23,19 @@ from .file_index import Entry, FileIndex
 from .file_io import FileIO
 from .mover import NoRoomError
 
+_BOUND_SECONDS = 60.0
+_COUNT_SECONDS = 1.0
+_COUNT_SHARE = 0.05
+
 
 class FileCapacity:
     """At most `limit` bytes of block files and temporaries in the folder; None for no bound.
 
-    `stop` says that scans should give up; `evicted` is called for every block removed.
+    A disk that is full before that bounds the folder like a smaller capacity, for a minute at a
+    time: what is there makes room for what comes.
+
+    `stop` says that scans should give up; `evicted` is called for every block removed; `clock`
+    gives seconds.
     """
 
     def __init__(
@@ -39,6 +47,7 @@ class FileCapacity:
         limit: int | None,
         stop: Callable[[], bool],
         evicted: Callable[[], None],
+        clock: Callable[[], float],
     ) -> None:
         self._folder = folder
         self._index = index
@@ -46,7 +55,13 @@ class FileCapacity:
         self._limit = limit
         self._stop = stop
         self._evicted = evicted
+        self._clock = clock
         self._doubtful = False
+        self._began = clock()
+        self._counting_took = 0.0
+        self._disk_holds = 0
+        """The most bytes that the disk had room for, until `_disk_holds_until`."""
+        self._disk_holds_until = 0.0
         self._cleared: list[str] = []
         """Folders of cleared namespaces that are still to be deleted."""
 
@@ -61,7 +76,7 @@ class FileCapacity:
         """
         temporary = self._folder.temporary(size)
         with self._counting():
-            if self._limit is not None and self._make_room(size, self._limit, temporary):
+            if self._limit is not None and self._make_room(size, temporary):
                 return self._reopen(temporary, size, flags), temporary
             fd = self._create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags)
             try:
@@ -143,6 +158,26 @@ class FileCapacity:
         with self._counting():
             self._count(-self._folder.retire(path, identity))
 
+    def disk_full(self) -> bool:
+        """The disk refused bytes within the capacity; False where there is nothing to evict for it.
+
+        What is counted now bounds the folder for a while.
+        """
+        if self._limit is None:
+            return False
+        with self._folder.locked():
+            used = self._folder.usage()
+            if used is None:
+                return False
+            self._disk_holds = min(used, self._bound())
+            self._disk_holds_until = self._clock() + _BOUND_SECONDS
+        return True
+
+    @property
+    def disk_is_full(self) -> bool:
+        """Whether the disk refused bytes within the capacity not long ago."""
+        return self._clock() < self._disk_holds_until
+
     def doubt(self) -> None:
         """A file was gone that should have been there: the count may be too high."""
         self._doubtful = True
@@ -208,11 +243,11 @@ class FileCapacity:
             pass
         return self._io.open(temporary, flags)
 
-    def _make_room(self, size: int, limit: int, temporary: str) -> bool:
+    def _make_room(self, size: int, temporary: str) -> bool:
         """Evict what must go; True when the file of the last of them is the temporary now."""
-        counted_anew = False
+        counted_anew, limit = False, self._bound()
         while (used := self._folder.usage()) is None or used + size > limit:
-            if (self._doubtful or used is None) and not counted_anew:
+            if (self._must_count() or used is None) and not counted_anew:
                 self._recount()
                 counted_anew = True
             elif (victim := self._index.victim()) is not None:
@@ -222,9 +257,27 @@ class FileCapacity:
             elif not counted_anew:
                 self._recount()
                 counted_anew = True
+            elif self.disk_is_full:  # nothing of ours could make room: only trying can tell
+                self._disk_holds_until = self._clock()
+                limit = self._bound()
             else:
                 raise NoRoomError("every block within capacity_bytes is in use")
         return False
+
+    def _bound(self) -> int:
+        assert self._limit is not None
+        return min(self._limit, self._disk_holds) if self.disk_is_full else self._limit
+
+    def _must_count(self) -> bool:
+        """Whether the count is in doubt, and counting has not taken too much of the time.
+
+        Where several processes share a full folder, each finds that others have evicted what it
+        wanted to evict. That is no reason to read a large folder for every block.
+        """
+        spent = self._counting_took
+        return self._doubtful and spent <= _COUNT_SECONDS + _COUNT_SHARE * (
+            self._clock() - self._began
+        )
 
     def _evict(self, digest: bytes, entry: Entry, size: int, heir: str | None) -> bool:
         """Remove a block; True when its file is called `heir` instead, fit for `size` bytes."""
@@ -252,6 +305,7 @@ class FileCapacity:
 
     def _recount(self) -> None:
         """Count what is there; hold the folder's lock."""
+        began = self._clock()
         self._folder.sweep()
         self._index.begin_listing()
         try:
@@ -265,6 +319,7 @@ class FileCapacity:
             raise
         self._index.end_listing(found, complete=True)
         self._doubtful = False
+        self._counting_took += self._clock() - began
 
 
 def _may_be_written_over(found: os.stat_result, size: int) -> bool:

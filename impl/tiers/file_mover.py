@@ -28,12 +28,13 @@ from .block_file import (
 from .block_folder import BlockFolder, FoundBlock
 from .file_capacity import FileCapacity
 from .file_index import FileIndex
-from .file_io import FileIO, page_buffer
+from .file_io import FULL, FileIO, page_buffer
 from .mover import BlockMover
 from .trouble import Trouble
 
 _T = TypeVar("_T")
 _LOOKS = 64
+_DISK_FULL_TRIES = 3
 # A symbolic link is refused, a pipe does not wait for its writer.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -187,11 +188,29 @@ class FileMover(BlockMover):
                 return False
             return True
 
-        if not self._direct_first(attempt):
+        if not self._while_disk_is_full(lambda: self._direct_first(attempt)):
             return False
         self._index.landed(digest, size, stamp)
         self._tell("stored")
         return True
+
+    def _while_disk_is_full(self, attempt: Callable[[], bool]) -> bool:
+        """Try; on a disk that is full before the capacity is, again in place of older blocks."""
+        left = _DISK_FULL_TRIES
+        while True:
+            left -= 1
+            try:
+                landed = attempt()
+            except OSError as error:
+                if error.errno not in FULL or not left or not self._capacity.disk_full():
+                    raise
+                self._trouble.failed(
+                    "grow", "the disk is full below capacity_bytes, so older blocks make room"
+                )
+            else:
+                if not self._capacity.disk_is_full:
+                    self._trouble.worked("grow")
+                return landed
 
     def _already_there(self, digest: bytes) -> bool:
         """Whether a good-looking file has the name: a key's bytes never change."""

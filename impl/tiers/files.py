@@ -119,6 +119,7 @@ class FileTier(BlockTier):
             limit=self._limit,
             stop=lambda: self._pool.stopping,
             evicted=partial(self._count, "evicted"),
+            clock=self._clock,
         )
         mover = FileMover(
             arena=arena,

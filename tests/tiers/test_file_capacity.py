@@ -6,7 +6,10 @@ import errno
 import os
 import threading
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,7 @@ from tierproof.impl.tiers.base import Claim
 from tierproof.impl.tiers.block_file import file_bytes
 from tierproof.impl.tiers.block_folder import BlockFolder
 from tierproof.impl.tiers.file_io import FileIO
+from tierproof.impl.tiers.file_mover import FileMover
 from tierproof.impl.tiers.files import FileTier
 
 from .support import (
@@ -345,3 +349,127 @@ def test_clear_right_before_shutdown_is_not_forgotten(tmp_path: Path) -> None:
     rig.close()
     with file_rig(tmp_path) as rig:
         assert [rig.decide(key) for key in KEYS] == [Claim.ABSENT] * 5
+
+
+# --- a disk that is full before the capacity is ---
+
+
+class SmallDisk(FileIO):
+    """A disk below `root` with room for so many bytes of blocks and temporaries."""
+
+    def __init__(self, root: Path, room: int) -> None:
+        self.root = root
+        self.room = room
+        self.lock = threading.Lock()
+
+    def pwritev(self, fd: int, buffers: Sequence[Any], offset: int) -> int:
+        grows = offset + sum(len(buffer) for buffer in buffers) - os.fstat(fd).st_size
+        with self.lock:
+            if grows > 0 and self.taken() + grows > self.room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().pwritev(fd, buffers, offset)
+
+    def rename(self, old: str, new: str) -> None:
+        with self.lock:  # else a file could be in neither folder when it is looked for
+            super().rename(old, new)
+
+    def taken(self) -> int:
+        taken = 0
+        for path in [*block_files(self.root), *leftovers(self.root)]:
+            with suppress(FileNotFoundError):
+                taken += path.stat().st_size
+        return taken
+
+
+def test_b47_on_a_disk_that_is_full_below_the_capacity_older_blocks_make_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    size, now = file_bytes(4096), [0.0]
+    io = SmallDisk(tmp_path, 3 * size)
+    with file_rig(
+        tmp_path, io=io, capacity_bytes=100 * size, threads=1, clock=lambda: now[0]
+    ) as rig:
+        for key in KEYS:
+            assert rig.store(key) == {key}
+        assert rig.load(*KEYS) == set(KEYS[2:])
+        assert rig.tier.counters["evicted"] == 2
+        assert rig.tier.used_bytes == 3 * size
+        assert leftovers(tmp_path) == []
+        assert [r.message.count("older blocks make room") for r in caplog.records] == [1]
+        io.room = 100 * size  # nobody tells us, so it is tried once a minute
+        assert rig.store(b"soon") == {b"soon"}
+        assert rig.tier.counters["evicted"] == 3
+        now[0] = 61.0
+        assert rig.store(b"later", b"last") == {b"later", b"last"}
+        assert rig.tier.counters["evicted"] == 3
+        assert rig.tier._trouble.failing == frozenset()
+
+
+def test_b47_a_disk_that_others_fill_takes_the_room_of_our_blocks(tmp_path: Path) -> None:
+    size = file_bytes(4096)
+    io = SmallDisk(tmp_path, 3 * size)
+    with file_rig(tmp_path, io=io, capacity_bytes=100 * size, threads=1) as rig:
+        assert rig.store(*KEYS[:3]) == set(KEYS[:3])
+        io.room = 0
+        for key in KEYS:
+            assert rig.store(key) == {key}, "written over a block of ours, which takes no room"
+        rig.tier.clear()
+        eventually(lambda: not rig.tier._index.clearing, "the clear")
+        assert rig.store(*KEYS) == frozenset(), "and there is none of ours left"
+        assert leftovers(tmp_path) == []
+        io.room = size
+        assert rig.store(KEYS[0]) == {KEYS[0]}
+
+
+def test_b47_many_threads_on_a_disk_that_is_full_below_the_capacity(tmp_path: Path) -> None:
+    size = file_bytes(4096)
+    io = SmallDisk(tmp_path, 6 * size)
+    keys = [b"key %d" % number for number in range(64)]
+    with file_rig(tmp_path, io=io, slots=8, capacity_bytes=100 * size, threads=8) as rig:
+        for start in range(0, 64, 8):
+            rig.store(*keys[start : start + 8])
+            assert len(block_files(tmp_path)) <= 6
+        assert rig.tier.used_bytes == len(block_files(tmp_path)) * size
+        assert rig.store(b"one more") == {b"one more"}
+        assert leftovers(tmp_path) == []
+
+
+def test_b47_a_full_disk_without_a_capacity_evicts_nothing(tmp_path: Path) -> None:
+    io = SmallDisk(tmp_path, 3 * file_bytes(4096))
+    with file_rig(tmp_path, io=io, threads=1) as rig:
+        assert rig.store(*KEYS) == set(KEYS[:3]) == rig.load(*KEYS)
+
+
+# --- counting costs time in a large folder ---
+
+
+def test_blocks_that_others_have_evicted_do_not_have_the_folder_counted_each_time(
+    tmp_path: Path,
+) -> None:
+    """Two processes on a full folder: each wants to evict what the other has evicted already."""
+    size, now = file_bytes(4096), [0.0]
+
+    class Slow(Faults):
+        """A folder that takes ten seconds to read."""
+
+    io = Slow(scandir=lambda path: now.__setitem__(0, now[0] + 10.0 * (path == str(tmp_path))))
+    with file_rig(
+        tmp_path, io=io, capacity_bytes=40 * size, threads=1, clock=lambda: now[0], io_deadline=None
+    ) as rig:
+        keys = [b"key %d" % number for number in range(40)]
+        for start in range(0, 40, 8):
+            rig.store(*keys[start : start + 8])
+        with file_rig(tmp_path, capacity_bytes=40 * size, threads=1) as other:
+            for number in range(20):
+                other.store(b"other %d" % number)  # evicts the twenty oldest
+        before = io.calls.count("scandir")
+        for number in range(10):
+            assert rig.store(b"new %d" % number)
+        assert io.calls.count("scandir") == before, "counted anew although there was no need"
+        assert rig.tier._folder.usage() == 40 * size == len(block_files(tmp_path)) * size
+        now[0] += 1000.0
+        mover = rig.tier._mover
+        assert isinstance(mover, FileMover)
+        mover._capacity.doubt()
+        assert rig.store(b"much later")
+        assert io.calls.count("scandir") > before

@@ -123,10 +123,10 @@ def test_b47_a_temporary_that_cannot_be_removed_goes_with_a_later_one(tmp_path: 
     io = Faults()
     with file_rig(tmp_path, io=io, capacity_bytes=3 * file_bytes(4096)) as rig:
         rig.store(b"the folder has been listed")
-        io.faults.update(pwritev=failing(errno.ENOSPC, {1}), unlink=failing(errno.EACCES, {1}))
+        io.faults.update(pwritev=failing(errno.EIO, {1}), unlink=failing(errno.EACCES, {1}))
         assert rig.store(KEYS[0]) == frozenset()
         assert len(leftovers(tmp_path)) == 1
-        io.faults["pwritev"] = failing(errno.ENOSPC, {1})
+        io.faults["pwritev"] = failing(errno.EIO, {1})
         assert rig.store(KEYS[0]) == frozenset()
         assert leftovers(tmp_path) == []
         assert rig.store(*KEYS[:3]) == set(KEYS[:3]), "its bytes are no longer counted"

@@ -183,7 +183,13 @@ def test_a_scan_that_is_stopped_changes_neither_index_nor_count(tmp_path: Path) 
     folder = BlockFolder(str(tmp_path), FileIO())
     index = an_index()
     capacity = FileCapacity(
-        folder, index, FileIO(), limit=100, stop=lambda: stopped, evicted=lambda: None
+        folder,
+        index,
+        FileIO(),
+        limit=100,
+        stop=lambda: stopped,
+        evicted=lambda: None,
+        clock=lambda: 0.0,
     )
     capacity.list_folder(SPACE)
     path = Path(folder.path(SPACE, A))
