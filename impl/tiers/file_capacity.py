@@ -24,6 +24,7 @@ from .file_io import FileIO
 from .mover import NoRoomError
 
 _BOUND_SECONDS = 60.0
+_IN_VAIN = 4
 _COUNT_SECONDS = 1.0
 _COUNT_SHARE = 0.05
 
@@ -61,7 +62,8 @@ class FileCapacity:
         self._counting_took = 0.0
         self._disk_holds = 0
         """The most bytes that the disk had room for, until `_disk_holds_until`."""
-        self._disk_holds_until = 0.0
+        self._disk_holds_until = self._helpless_until = 0.0
+        self._in_vain = 0
         self._cleared: list[str] = []
         """Folders of cleared namespaces that are still to be deleted."""
 
@@ -139,6 +141,7 @@ class FileCapacity:
                     there = self._io.stat(final)
                     replaced = there.st_size if stat.S_ISREG(there.st_mode) else 0
             self._folder.publish(temporary, final)
+            self._in_vain = 0
             self._count(-replaced)
 
     def release(self, temporary: str, size: int) -> None:
@@ -158,12 +161,19 @@ class FileCapacity:
         with self._counting():
             self._count(-self._folder.retire(path, identity))
 
-    def disk_full(self) -> bool:
-        """The disk refused bytes within the capacity; False where there is nothing to evict for it.
+    def make_way(self, more_tries: bool) -> bool:
+        """The disk refused bytes within the capacity: whether to try again, in place of a block.
 
-        What is counted now bounds the folder for a while.
+        What is counted now bounds the folder for a while. Where evicting does not help (several
+        times no `more_tries`, and nothing was published), no block goes for that for a while.
         """
-        if self._limit is None:
+        if self._limit is None or self._clock() < self._helpless_until:
+            return False
+        if not more_tries:
+            self._in_vain += 1
+            if self._in_vain >= _IN_VAIN:
+                self._in_vain = 0
+                self._helpless_until = self._clock() + _BOUND_SECONDS
             return False
         with self._folder.locked():
             used = self._folder.usage()

@@ -202,7 +202,7 @@ class FileMover(BlockMover):
             try:
                 landed = attempt()
             except OSError as error:
-                if error.errno not in FULL or not left or not self._capacity.disk_full():
+                if error.errno not in FULL or not self._capacity.make_way(left > 0):
                     raise
                 self._trouble.failed(
                     "grow", "the disk is full below capacity_bytes, so older blocks make room"

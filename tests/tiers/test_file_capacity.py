@@ -421,6 +421,30 @@ def test_b47_a_disk_that_others_fill_takes_the_room_of_our_blocks(tmp_path: Path
         assert rig.store(KEYS[0]) == {KEYS[0]}
 
 
+def test_b47_where_evicting_does_not_help_hardly_a_block_goes(tmp_path: Path) -> None:
+    """A quota of zero, a disk that is full for reasons of its own: every write fails."""
+    size, now, io = file_bytes(4096), [0.0], Faults()
+    keys = [b"key %d" % number for number in range(20)]
+    with file_rig(
+        tmp_path, io=io, capacity_bytes=100 * size, threads=1, clock=lambda: now[0]
+    ) as rig:
+        for start in (0, 8):
+            rig.store(*keys[start : start + 8])
+        io.faults["pwritev"] = lambda fd, buffers, offset: (
+            failing(errno.ENOSPC)() if len(buffers) == 2 else None
+        )
+        for number in range(8):
+            assert rig.store(b"%d" % number) == frozenset()
+        assert len(block_files(tmp_path)) == 8, "two for each of four stores"
+        now[0] = 100.0
+        assert rig.store(b"a") == frozenset()
+        assert len(block_files(tmp_path)) == 6
+        assert leftovers(tmp_path) == []
+        assert rig.tier._folder.usage() == len(block_files(tmp_path)) * size
+        io.faults.clear()
+        assert rig.store(b"a") == {b"a"}
+
+
 def test_b47_many_threads_on_a_disk_that_is_full_below_the_capacity(tmp_path: Path) -> None:
     size = file_bytes(4096)
     io = SmallDisk(tmp_path, 6 * size)

@@ -44,9 +44,9 @@ def there(root: Path) -> int:
     return sum(path.stat().st_size for path in [*block_files(root), *leftovers(root)])
 
 
-def disk_full(_: int, buffers: list[bytes], offset: int) -> None:
+def disk_fails(_: int, buffers: list[bytes], offset: int) -> None:
     if len(buffers) == 2:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def test_who_counts_anew_while_a_failed_store_is_cleaned_up_counts_right(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_who_counts_anew_while_a_failed_store_is_cleaned_up_counts_right(tmp_pat
     io = Meanwhile()
     with file_rig(tmp_path, io=io, capacity_bytes=3 * SIZE) as one:
         one.store(KEYS[0])
-        io.faults["pwritev"] = disk_full
+        io.faults["pwritev"] = disk_fails
         assert one.store(KEYS[1]) == frozenset()
         started[0].join(PATIENCE)
         assert counted(tmp_path) == there(tmp_path) == SIZE
@@ -81,7 +81,7 @@ def test_a_temporary_that_goes_with_a_later_one_is_counted_as_gone_then(tmp_path
     io = Faults()
     with file_rig(tmp_path, io=io, capacity_bytes=3 * SIZE) as rig:
         rig.store(KEYS[6])  # so that there is something to evict, instead of counting anew
-        io.faults.update(pwritev=disk_full, unlink=failing(errno.EACCES, {1}))
+        io.faults.update(pwritev=disk_fails, unlink=failing(errno.EACCES, {1}))
         assert rig.store(KEYS[0]) == frozenset()
         assert len(leftovers(tmp_path)) == 1
         assert counted(tmp_path) == 2 * SIZE
