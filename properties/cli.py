@@ -34,8 +34,9 @@ from .options import (
     SeedOption,
     write_fault,
 )
+from .places import writable
 from .processes import interrupted, interruptible
-from .report import COULD_NOT, GOOD, INTERRUPTED, writable
+from .report import COULD_NOT, GOOD, INTERRUPTED
 from .terminal import Terminal
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
@@ -84,7 +85,7 @@ def verify(
     """Prove the table; tour and fuzz a manager: the main job."""
     from . import commands_verify as commands
 
-    outputs, terminal = Outputs(json, junit, html), Terminal()
+    outputs, terminal = Outputs(json, junit, html, folder), Terminal()
     chosen = resolve(manager)
     outputs.finish(
         commands.verify(chosen, terminal, examples=examples, seed=seed, folder=folder), terminal
@@ -101,7 +102,8 @@ def prove(
         typer.Option(
             "--export",
             metavar="DIR",
-            help="Write every obligation as SMT-LIB and let cvc5 prove it.",
+            help="Write every obligation as SMT-LIB into this folder, made if need be, and let "
+            "cvc5 prove it.",
         ),
     ] = None,
     json: JsonOption = None,
@@ -130,7 +132,7 @@ def tour(
     from .commands_soak import tour_exhaustively
     from .commands_verify import tour as usual
 
-    outputs, terminal = Outputs(json, junit, html), Terminal()
+    outputs, terminal = Outputs(json, junit, html, folder), Terminal()
     run = tour_exhaustively if exhaustive else usual
     outputs.finish(run(resolve(manager), terminal, folder=folder), terminal)
 
@@ -148,7 +150,7 @@ def fuzz(
     """Drive a manager through random histories, next to the reference model."""
     from . import commands_verify as commands
 
-    outputs, terminal = Outputs(json, junit, html), Terminal()
+    outputs, terminal = Outputs(json, junit, html, folder), Terminal()
     chosen = resolve(manager)
     outputs.finish(
         commands.fuzz(chosen, terminal, examples=examples, seed=seed, folder=folder), terminal
@@ -186,7 +188,11 @@ def soak(
     ] = 0,
     json: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Keep the report; go on from it if it exists."),
+        typer.Option(
+            "--json",
+            metavar="FILE",
+            help="Keep the report, in a folder that is there; go on from it if it exists.",
+        ),
     ] = None,
 ) -> None:
     """Call the shipped manager at random for long, with real tiers and faults."""
@@ -218,7 +224,10 @@ def spec(
         bool, typer.Option("--check", help="Write nothing; exit 1 if a page is stale.")
     ] = False,
     folder: Annotated[
-        Path, typer.Option("--folder", metavar="DIR", help="Where the pages are.")
+        Path,
+        typer.Option(
+            "--folder", metavar="DIR", help="Where the pages are; the folder must be there."
+        ),
     ] = Path("docs"),
     json: JsonOption = None,
     junit: JunitOption = None,
@@ -247,7 +256,10 @@ def scan(
     ] = 1,
     json: JsonOption = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw each group's keys.")
+        Path | None,
+        typer.Option(
+            "--plot", metavar="FILE.svg", help="Draw each group's keys, in a folder that is there."
+        ),
     ] = None,
 ) -> None:
     """Run a workload on the shipped manager; say what is checked, promoted and read."""

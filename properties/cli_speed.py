@@ -57,25 +57,31 @@ def bench_manager(
     ] = None,
     json: JsonOption = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw the ratios.")
+        Path | None,
+        typer.Option(
+            "--plot", metavar="FILE.svg", help="Draw the ratios, in a folder that is there."
+        ),
     ] = None,
     pages: Annotated[
         Path | None,
         typer.Option(
-            "--pages", metavar="DIR", help="Write the page speed.md, its charts and its JSON."
+            "--pages",
+            metavar="DIR",
+            help="Write the page speed.md, its charts and its JSON into this folder, which must be "
+            "there.",
         ),
     ] = None,
 ) -> None:
     """Measure the manager's calls: beside stock vLLM's, and beside dictionary lookups alone."""
     from .commands_bench_manager import RESIDENT
     from .commands_bench_manager import bench_manager as run
-    from .managers import UsageError, resolve
-    from .report import writable
+    from .managers import resolve
+    from .places import folder_there, writable
     from .terminal import Terminal
 
     outputs, terminal = Outputs(json, None), Terminal()
-    if pages is not None and not pages.is_dir():
-        raise UsageError(f"--pages {pages}: there is no such folder; make it first")
+    if pages is not None:
+        folder_there(pages, "--pages", "the folder of the page speed.md, such as docs")
     report = run(
         terminal,
         resolve(manager),

@@ -62,7 +62,8 @@ def doctor(
         typer.Option(
             "--folder",
             metavar="DIR",
-            help="Where a cache would be; else the folders of the tiers, else this one.",
+            help="Where a cache would be, which must be there; else the folders of the tiers, else "
+            "this one.",
         ),
     ] = None,
     json: JsonOption = None,
@@ -77,7 +78,10 @@ def doctor(
 
 def bench_tiers(
     folder: Annotated[
-        Path, typer.Option("--folder", metavar="DIR", help="On the disk to be measured.")
+        Path,
+        typer.Option(
+            "--folder", metavar="DIR", help="On the disk to be measured; it must be there."
+        ),
     ] = Path("."),
     mib: Annotated[
         int, typer.Option("--mib", metavar="N", min=64, help="MiB through each tier in a round.")

@@ -57,23 +57,34 @@ def matrix(
         typer.Option("--budget", metavar="SECONDS", min=1, help="For each release at most."),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the matrix as JSON.")
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write the matrix as JSON, in a folder that is there."
+        ),
     ] = None,
     page: Annotated[
-        Path | None, typer.Option("--page", metavar="FILE.md", help="Write it as a page.")
+        Path | None,
+        typer.Option(
+            "--page", metavar="FILE.md", help="Write it as a page, in a folder that is there."
+        ),
     ] = None,
     folder: Annotated[
         Path,
-        typer.Option("--reproducers", metavar="DIR", help="Where reproducers go as pytest files."),
+        typer.Option(
+            "--reproducers",
+            metavar="DIR",
+            help="Where reproducers go as pytest files; made if need be.",
+        ),
     ] = FOLDER,
 ) -> None:
     """Hold vLLM's releases to the contracts; exit 0 when the run completed, whatever it found."""
     from .commands_matrix import matrix as run
-    from .report import writable
+    from .places import folder_to_make, writable
     from .terminal import Terminal
     from .vllm_matrix import Settings
 
     json, page, terminal = writable(json, "--json"), writable(page, "--page"), Terminal()
+    folder_to_make(folder, "--reproducers")
     settings = Settings(cases, examples, seed, budget)
     report = run(
         versions or (), terminal, settings=settings, json=json, to_page=page, folder=folder

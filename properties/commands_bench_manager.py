@@ -15,7 +15,8 @@ import msgspec
 from tierproof import __version__
 
 from .managers import SHIPPED, Chosen, UsageError
-from .report import Report, write
+from .places import write
+from .report import Report
 from .speed import growth as growing
 from .speed import results, showing
 from .speed.ours import OurSide

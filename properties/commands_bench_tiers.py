@@ -13,6 +13,7 @@ from .bench_rounds import MIB
 from .bench_servers import remote_tiers
 from .bench_tiers import file_tiers
 from .managers import UsageError
+from .places import folder_there
 from .report import Measure, Report
 from .terminal import Terminal
 
@@ -29,13 +30,14 @@ def check_folder(folder: Path, needed: int) -> None:
     Raises:
         UsageError: no; it says what to do.
     """
+    folder_there(folder, "--folder", "one on the disk to be measured")
     try:
         with tempfile.TemporaryDirectory(prefix="tierproof-", dir=folder):
             free = shutil.disk_usage(folder).free
     except OSError as error:
         raise UsageError(
-            f"cannot write into --folder {folder} ({error.strerror}); name an existing folder on "
-            "the disk to be measured, one that you may write"
+            f"cannot write into --folder {folder} ({error.strerror}); name another "
+            "folder on the disk to be measured"
         ) from error
     if free < needed:
         raise UsageError(

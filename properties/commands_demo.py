@@ -25,7 +25,7 @@ from .demo.outcome import Outcome
 from .demo.run import run
 from .demo.settings import DEVICES, LAYOUTS, Settings
 from .managers import UsageError
-from .report import write
+from .places import write
 from .servers import NoServerError, RedisServer, SeaweedServer
 from .terminal import Terminal
 

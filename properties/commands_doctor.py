@@ -14,7 +14,7 @@ from ..impl.errors import ConfigError
 from ..impl.tiers.base import Claim
 from ..impl.tiers.configuration import build_tiers, read_config
 from ..impl.tiers.file_io import FileIO, probe_direct
-from .managers import UsageError
+from .places import folder_there
 from .report import Report
 from .tier_rig import TierBroken, TierRig
 
@@ -36,7 +36,7 @@ def doctor(folder: Path | None, config: Path | None) -> Report:
         UsageError: the folder is none, or cannot be written.
     """
     if folder is not None:
-        _must_be_usable(folder)
+        folder_there(folder, "--folder", "the folder where a cache would be")
     report = Report("doctor")
     tried = [] if config is None else list(tiers(config))
     folders = list(dict.fromkeys([*([] if folder is None else [folder]), *_roots(config)]))
@@ -61,16 +61,6 @@ def doctor(folder: Path | None, config: Path | None) -> Report:
         else "everything is as it should be"
     )
     return report
-
-
-def _must_be_usable(folder: Path) -> None:
-    if not folder.is_dir():
-        what = "is no folder" if folder.exists() else "does not exist"
-        raise UsageError(
-            f"--folder {folder} {what}; make it first, or name the folder where a cache would be"
-        )
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"--folder {folder} cannot be written; name one that can, or change it")
 
 
 def _roots(config: Path | None) -> Iterator[Path]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from .generated_tests import FOLDER
 from .managers import UsageError
-from .report import Report, write
+from .places import write
+from .report import Report
 from .terminal import Terminal
 from .vllm_cache import cache_folder, checked, is_cached
 from .vllm_matrix import RELEASES, Settings, as_json, check_all, write_reproducers

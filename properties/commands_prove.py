@@ -9,6 +9,7 @@ from pathlib import Path
 from .checks import by_proof, by_readings
 from .contracts import PROOF
 from .managers import UsageError
+from .places import folder_to_make
 from .report import VIOLATED, Report, versions
 from .terminal import Step, Terminal
 
@@ -54,8 +55,9 @@ def _conclusion(report: Report) -> str:
 
 
 def _make(folder: Path) -> None:
+    folder_to_make(folder, "--export")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         (folder / ".tierproof").touch()
         (folder / ".tierproof").unlink()
     except OSError as error:

@@ -8,7 +8,8 @@ from typing import Any
 from . import strips
 from .consumers import CONSUMERS
 from .managers import UsageError
-from .report import Report, write
+from .places import write
+from .report import Report
 from .simulation import Run, Seen, Simulation
 from .workloads import read
 

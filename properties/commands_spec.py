@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .managers import UsageError
 from .pages import PAGES, why_stale
+from .places import folder_there
 from .report import Page, Report
 
 
@@ -13,8 +14,10 @@ def spec(folder: Path, *, check: bool) -> Report:
     """Write the pages of `folder`, or only look whether they are what they should be.
 
     Raises:
-        UsageError: they cannot be written.
+        UsageError: there is no such folder, or they cannot be written.
     """
+    if not check:
+        folder_there(folder, "--folder", "the folder of the pages, such as docs in a clone")
     report = Report("spec")
     for name, page in PAGES.items():
         path, text = folder / name, page()
@@ -24,7 +27,6 @@ def spec(folder: Path, *, check: bool) -> Report:
         written = bool(why_stale(path, text))
         if written:
             try:
-                folder.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
             except OSError as error:
                 raise UsageError(f"{path} could not be written: {error.strerror}") from error

@@ -13,8 +13,9 @@ import pytest
 from .budget import SECONDS, Budget
 from .contracts import CONTRACTS, RUNS, TIER_CONTRACTS
 from .managers import UsageError, resolve
+from .places import folder_to_make, writable
 from .plugin import kit_of
-from .report import Report, versions, writable
+from .report import Report, versions
 from .report_files import write_reports
 from .tiers_under_test import chosen_tier
 from .trial import METHODS, ManagerTrial, TierTrial, Trial
@@ -43,8 +44,8 @@ class Kit:
             raise pytest.UsageError(
                 f"--tierproof-seed must be a whole number of at least 0, not {self.seed}"
             )
-        self.folder: Path | None = self._option("counterexamples")
-        self._files = {form: self._file(form) for form in ("json", "junit", "html")}
+        self.folder = self._place("counterexamples", folder_to_make)
+        self._files = {form: self._place(form, writable) for form in ("json", "junit", "html")}
         if any(self._files.values()) and getattr(config.option, "numprocesses", None):
             raise pytest.UsageError(
                 "--tierproof-json, --tierproof-junit and --tierproof-html are written by one "
@@ -54,9 +55,9 @@ class Kit:
     def _option(self, name: str) -> Any:
         return getattr(self._config.option, f"tierproof_{name}", None)
 
-    def _file(self, form: str) -> Path | None:
+    def _place(self, name: str, refuse: Callable[[Path | None, str], Path | None]) -> Path | None:
         try:
-            return writable(self._option(form), f"--tierproof-{form}")
+            return refuse(self._option(name), f"--tierproof-{name}")
         except UsageError as mistake:
             raise pytest.UsageError(str(mistake)) from None
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from .report import Report, Result, versions, write
+from .places import write
+from .report import Report, Result, versions
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML document may hold, not even escaped."""

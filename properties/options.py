@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from .managers import UsageError
-from .report import Report, writable, write, write_json
+from .places import folder_to_make, writable, write
+from .report import Report, write_json
 from .terminal import Terminal
 
 ManagerOption = Annotated[
@@ -23,14 +24,24 @@ ManagerOption = Annotated[
     ),
 ]
 JsonOption = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON.")
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Write the report as JSON, in a folder that is there."
+    ),
 ]
 JunitOption = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write it as JUnit XML.")
+    Path | None,
+    typer.Option(
+        "--junit", metavar="FILE", help="Write it as JUnit XML, in a folder that is there."
+    ),
 ]
 HtmlOption = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="Write it as one HTML page, histories drawn."),
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Write it as one HTML page, histories drawn, in a folder that is there.",
+    ),
 ]
 ExamplesOption = Annotated[
     int, typer.Option("--examples", metavar="N", min=1, help="How many random histories.")
@@ -47,7 +58,9 @@ SeedOption = Annotated[
 FolderOption = Annotated[
     Path,
     typer.Option(
-        "--counterexamples", metavar="DIR", help="Where counterexamples go as pytest files."
+        "--counterexamples",
+        metavar="DIR",
+        help="Where counterexamples go as pytest files; made if need be.",
     ),
 ]
 EXAMPLES = 300
@@ -59,7 +72,14 @@ class Outputs:
     latest: Outputs | None = None
     """Those of the command that runs: a program that reads the report must hear of a fault too."""
 
-    def __init__(self, json: Path | None, junit: Path | None, html: Path | None = None) -> None:
+    def __init__(
+        self,
+        json: Path | None,
+        junit: Path | None,
+        html: Path | None = None,
+        counterexamples: Path | None = None,
+    ) -> None:
+        folder_to_make(counterexamples, "--counterexamples")
         self.json, self.junit = writable(json, "--json"), writable(junit, "--junit")
         self.html = writable(html, "--html")
         Outputs.latest = self

@@ -57,14 +57,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--tierproof-counterexamples",
         metavar="DIR",
         type=Path,
-        help="write each counterexample there as a pytest file of its own",
+        help="write each counterexample there as a pytest file of its own; made if need be",
     )
     for form, what in (("json", "JSON"), ("junit", "JUnit XML"), ("html", "one HTML page")):
         group.addoption(
             f"--tierproof-{form}",
             metavar="FILE",
             type=Path,
-            help=f"write what was found as {what}",
+            help=f"write what was found as {what}, in a folder that is there",
         )
 
 

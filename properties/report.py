@@ -19,7 +19,7 @@ from tierproof import __version__
 
 from .contracts import CONTRACTS
 from .contracts import VERSION as CONTRACTS_VERSION
-from .managers import UsageError
+from .places import write
 
 if TYPE_CHECKING:
     from .counterexamples import Counterexample
@@ -215,43 +215,6 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed"
     return {**found, "contracts": CONTRACTS_VERSION}
-
-
-def writable(path: Path | None, option: str) -> Path | None:
-    """Refuse a file that could not be written, before an hour of work and not after it.
-
-    Raises:
-        UsageError: `path` is a folder, lies in none, or the system does not let it be written.
-    """
-    if path is None:
-        return None
-    try:
-        if path.is_dir():
-            raise UsageError(f"{option} {path}: that is a folder; name a file in it")
-        if not path.parent.is_dir():
-            raise UsageError(f"{option} {path}: there is no folder {path.parent}; make it first")
-        there = path.exists()
-        # a pipe is not tried: its reader would take the end of that for the report's
-        if not there or path.is_file():
-            with path.open("a"):
-                pass
-        if not there:
-            path.unlink()
-    except OSError as error:
-        raise UsageError(f"{option} {path}: cannot be written: {error.strerror}") from error
-    return path
-
-
-def write(path: Path, text: str, option: str) -> None:
-    """Write a whole file.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{option} {path}: could not be written: {error.strerror}") from error
 
 
 def write_json(report: Report, path: Path) -> None:

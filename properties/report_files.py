@@ -8,7 +8,8 @@ from pathlib import Path
 
 from .html_page import html_page
 from .junit import write_junit
-from .report import Report, versions, write
+from .places import write
+from .report import Report, versions
 from .terminal import conclusion
 
 SEVERAL = "tierproof.reports/1"

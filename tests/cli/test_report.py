@@ -42,6 +42,7 @@ class NoReset(TieredOffloadingManager):
 def report(run, tmp_path):
     """Run a command on a manager of `MINE`, and read its report."""
     (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "docs").mkdir()
 
     def report(command, *args, manager=None):
         spec = ("--manager", f"mine.py:{manager}") if manager else ()

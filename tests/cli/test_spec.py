@@ -2,11 +2,18 @@
 
 import json
 
+import pytest
+
 from tierproof.model.rules import EVENTS, RULES
 from tierproof.model.vocabulary import ANSWERS, FIELDS, LINKS, PHASES, REASONS
 from tierproof.properties import phrases
 from tierproof.properties.contracts import CONTRACTS
 from tierproof.properties.pages import PAGES, specification
+
+
+@pytest.fixture(autouse=True)
+def _docs(tmp_path):
+    (tmp_path / "docs").mkdir()
 
 
 def test_a_page_that_was_just_written_is_current(run, tmp_path):
@@ -35,10 +42,22 @@ def test_a_page_that_was_edited_is_stale_and_is_not_touched_by_the_check(run, tm
 
 
 def test_a_folder_that_cannot_be_written_is_told(run, tmp_path):
-    (tmp_path / "docs").write_text("a file")
+    (tmp_path / "docs" / "promises.md").mkdir()
     done = run("spec")
     assert done.code == 2
     assert "could not be written" in done.err
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"), [("nope", "there is no such folder"), ("file", "that is no folder")]
+)
+def test_a_folder_of_pages_that_there_is_not_is_refused_and_not_made(run, tmp_path, folder, said):
+    (tmp_path / "file").touch()
+    done = run("spec", "--folder", folder)
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert f"--folder {folder}: {said}; make it first, or name the folder of the pages" in done.err
+    assert not (tmp_path / "nope").exists()
 
 
 def test_pages_are_the_same_every_time():

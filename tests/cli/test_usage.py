@@ -11,18 +11,10 @@ from pathlib import Path
 import pytest
 
 from tierproof.properties import commands_prove
-from tierproof.properties.report import writable
+
+from .support import assert_told
 
 COMMANDS = ["verify", "prove", "tour", "fuzz", "mutants", "spec", "bench", "demo"]
-
-
-def assert_told(done, *words):
-    assert done.code == 2, done.out + done.err
-    assert "Traceback" not in done.err
-    assert done.err.startswith("tierproof: ")
-    assert done.err.count("\n") == 1, f"not one sentence: {done.err}"
-    for word in words:
-        assert word in done.err, f"{word!r} is not in: {done.err}"
 
 
 def test_without_a_command_help_is_printed(run):
@@ -176,41 +168,6 @@ def test_a_name_that_resembles_nothing_is_not_guessed_at(run):
         done = run("tour", "--manager", name)
         assert_told(done, name)
         assert "did you mean" not in done.err
-
-
-@pytest.mark.parametrize("option", ["--json", "--junit", "--html"])
-def test_an_output_that_cannot_be_written_is_told_before_any_work(run, stand, tmp_path, option):
-    stand.raises = AssertionError("work was done")
-    assert_told(run("tour", option, tmp_path / "nowhere" / "x"), option, "no folder")
-    assert_told(run("tour", option, tmp_path), option, "folder")
-    assert_told(run("tour", option, tmp_path / ("x" * 300)), option, "cannot be written")
-
-
-def test_trying_whether_an_output_can_be_written_leaves_what_was_there(tmp_path):
-    kept, new = tmp_path / "kept", tmp_path / "new"
-    kept.write_text("an earlier report")
-    assert writable(kept, "--json") == kept
-    assert writable(new, "--json") == new
-    assert kept.read_text() == "an earlier report"
-    assert not new.exists()
-
-
-def test_a_pipe_to_be_written_to_is_not_opened_beforehand(tmp_path):
-    os.mkfifo(tmp_path / "pipe")  # without a reader, opening it would wait for ever
-    assert writable(tmp_path / "pipe", "--json") == tmp_path / "pipe"
-
-
-def test_a_counterexample_folder_that_is_a_file_is_told(run, tmp_path):
-    (tmp_path / "file").write_text("")
-    folder = tmp_path / "file"
-    done = run("tour", "--manager", "retry_on_promotion", "--counterexamples", folder)
-    assert_told(done, "--counterexamples")
-
-
-def test_an_export_that_cannot_be_written_is_told_before_any_work(run, stand, tmp_path):
-    (tmp_path / "file").write_text("")
-    assert_told(run("prove", "--export", tmp_path / "file"), "--export")
-    assert stand.seeds == []
 
 
 def test_an_interrupt_ends_with_130(run, stand):

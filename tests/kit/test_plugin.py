@@ -143,6 +143,7 @@ MISTAKES = {
     "must be a number of seconds above 0": ("--tierproof-budget", "0"),
     "a whole number of at least 0, not -1": ("--tierproof-seed", "-1"),
     "there is no folder nowhere": ("--tierproof-html", "nowhere/page.html"),
+    "there is no folder nowhere;": ("--tierproof-counterexamples", "nowhere/found"),
     "written by one process": ("--tierproof-json", "a.json", "-n", "2"),
 }
 
