@@ -14,7 +14,7 @@ from tierproof.properties.manager_conformance import name_of
 from tierproof.properties.rooms import ROOMS
 from tierproof.properties.trial import METHODS, ManagerTrial
 
-from .support import run_kit
+from .support import PLAIN, run_kit
 
 FEW = [room for room in ROOMS if room.name in ("answers", "jobs")]
 
@@ -63,9 +63,7 @@ def test_a_repository_that_does_not_use_it_sees_no_difference(pytester):
         ]
 
     used = run_kit(pytester, "-p", "no:randomly")
-    without = pytester.runpytest_inprocess(
-        *("-p", "no:tierproof", "-p", "no:cacheprovider", "-o", "addopts=")
-    )
+    without = pytester.runpytest_inprocess(*PLAIN)
     assert lines(used) == lines(without)
     assert used.ret == without.ret == 1
 
