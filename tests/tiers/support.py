@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import Any, Generic, TypeVar
 
 from tierproof.impl.arena import Arena
@@ -42,6 +43,23 @@ def eventually(what: Callable[[], Any], message: str, seconds: float = PATIENCE)
         assert time.monotonic() < ends, f"not within {seconds} s: {message}"
         time.sleep(0.001)
     return value
+
+
+def usual_seconds(calls: Callable[[int], Sequence[Callable[[], Any]]], rounds: int) -> float:
+    """How long the slowest of several calls usually takes, of so many rounds of them.
+
+    A busy machine holds up any call now and then; one that waits does so every time.
+    """
+
+    def taken(call: Callable[[], Any]) -> float:
+        began = time.perf_counter()
+        call()
+        seconds = time.perf_counter() - began
+        assert seconds < PATIENCE, "a call waited for what does not answer"
+        return seconds
+
+    took = [[taken(call) for call in calls(number)] for number in range(rounds)]
+    return max(median(kind) for kind in zip(*took, strict=True))
 
 
 T = TypeVar("T", bound=Tier)

@@ -148,7 +148,7 @@ def test_a_server_that_accepts_and_never_answers_fails_a_call_within_its_timeout
             for begin in (rig.begin_load, rig.begin_store):
                 began = time.monotonic()
                 assert rig.report(begin(KEYS[:1])).landed == frozenset()
-                assert time.monotonic() - began < 2.5
+                assert time.monotonic() - began < 5, "the usual timeout is 10"
             assert rig.decide(KEYS[0]) is Claim.ABSENT
 
 
