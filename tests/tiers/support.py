@@ -59,7 +59,8 @@ def usual_seconds(calls: Callable[[int], Sequence[Callable[[], Any]]], rounds: i
         return seconds
 
     took = [[taken(call) for call in calls(number)] for number in range(rounds)]
-    return max(median(kind) for kind in zip(*took, strict=True))
+    usual: list[float] = [median(kind) for kind in zip(*took, strict=True)]
+    return max(usual)
 
 
 T = TypeVar("T", bound=Tier)
