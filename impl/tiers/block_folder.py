@@ -27,10 +27,10 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
-from .file_io import FileIO
+from .file_io import FULL, FileIO, full_forgiven
 from .folder_lock import FolderLock
 
 _BLOCK = re.compile(r"[0-9a-f]{64}\.block")
@@ -54,6 +54,9 @@ class FoundBlock:
 class BlockFolder:
     """One writer's hold on a shared folder.
 
+    On a disk that has no room even for this writer's own folder, what is there can be read all the
+    same: `settled` is then False, and every `locked` that needs the folder tries again.
+
     Raises:
         OSError: the folder cannot be made or written.
     """
@@ -70,7 +73,7 @@ class BlockFolder:
         self._litter: dict[str, int] = {}
         self._lock = FolderLock(io, os.path.join(self._home, "usage"), self._make_home)
         try:
-            with self.locked():
+            with self.locked(crowded=True):
                 pass
         except BaseException:
             self._lock.close()
@@ -86,14 +89,36 @@ class BlockFolder:
         self._make(self._writers)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder against other threads and processes; see `FolderLock.held`."""
+    def locked(self, *, crowded: bool = False) -> Iterator[None]:
+        """Hold the folder against other threads and processes; see `FolderLock.held`.
+
+        With `crowded` also when a full disk has no room for a folder of our own.
+        """
         with self._lock.held():
-            self._settle()
+            with full_forgiven() if crowded else nullcontext():
+                self.settle()
             yield
 
+    @property
+    def settled(self) -> bool:
+        """Whether there is a folder of our own, for temporaries."""
+        return self._own_lock is not None
+
+    def settle(self) -> None:
+        """Have a folder of our own, if need be where a dead writer's was; hold the lock.
+
+        Raises:
+            OSError: as the system says.
+        """
+        try:
+            self._settle()
+        except OSError as error:
+            if error.errno not in FULL or not self.sweep():
+                raise
+            self._settle()
+
     def _settle(self) -> None:
-        """Have a folder of our own, and hold its lock before any sweeper can see it."""
+        """Have that folder, and hold its lock before any sweeper can see it."""
         lock = self._lock_path(self.own)
         if self._own_lock is not None:
             try:
@@ -246,7 +271,8 @@ class BlockFolder:
 
     def set_aside(self, space: str) -> str | None:
         """Take all blocks of a namespace away at once; the folder they are in now, if any."""
-        aside = f"{self.own}/cleared-{next(self._counter)}"
+        # Beside our own folder, where there is no room for that, it counts as a dead writer's.
+        aside = f"{self.own}{'/' if self.settled else '-'}cleared-{next(self._counter)}"
         try:
             self._io.rename(f"{self.root}/{space}", aside)
         except FileNotFoundError:

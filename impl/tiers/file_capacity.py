@@ -20,11 +20,14 @@ from contextlib import contextmanager, suppress
 
 from .block_folder import BlockFolder
 from .file_index import Entry, FileIndex
-from .file_io import FileIO
+from .file_io import FileIO, full_forgiven
+from .heir import Heir, is_fit
 from .mover import NoRoomError
 
 _BOUND_SECONDS = 60.0
 _IN_VAIN = 4
+_UPKEEP = 3
+"""Blocks that go at most for a folder or a count: each leaves two pages and an inode at least."""
 _COUNT_SECONDS = 1.0
 _COUNT_SHARE = 0.05
 
@@ -78,8 +81,10 @@ class FileCapacity:
         """
         temporary = self._folder.temporary(size)
         with self._counting():
-            if self._limit is not None and self._make_room(size, temporary):
-                return self._reopen(temporary, size, flags), temporary
+            if self._limit is not None:
+                inherited = self._make_room(Heir(temporary, size, flags))
+                if inherited is not None:
+                    return self._fit(inherited, temporary, size, flags), temporary
             fd = self._create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags)
             try:
                 self._count(size)
@@ -90,16 +95,16 @@ class FileCapacity:
                 raise
         return fd, temporary
 
-    def _reopen(self, temporary: str, size: int, flags: int) -> int:
-        """Open a victim's file, which nobody else can name any more; a new one if it is not fit."""
+    def _fit(self, fd: int, temporary: str, size: int, flags: int) -> int:
+        """A victim's file, which nobody else can name any more; a new one if it is not fit."""
         try:
-            fd = self._io.open(temporary, os.O_WRONLY | flags)
             try:
-                fit = _may_be_written_over(self._io.fstat(fd), size)
+                found, named = self._io.fstat(fd), self._io.stat(temporary)
+                same = (found.st_dev, found.st_ino) == (named.st_dev, named.st_ino)
             except BaseException:
                 self._io.close(fd)
                 raise
-            if fit:
+            if same and is_fit(found, size):
                 return fd
             self._io.close(fd)  # somebody has made a link, say, since we looked
             self._io.unlink(temporary)
@@ -169,19 +174,47 @@ class FileCapacity:
         """
         if self._limit is None or self._clock() < self._helpless_until:
             return False
-        if not more_tries:
-            self._in_vain += 1
-            if self._in_vain >= _IN_VAIN:
-                self._in_vain = 0
-                self._helpless_until = self._clock() + _BOUND_SECONDS
-            return False
-        with self._folder.locked():
-            used = self._folder.usage()
-            if used is None:
+        if more_tries:
+            with self._folder.locked(crowded=True):
+                used = self._upkeep()
+                if used is not None:
+                    self._disk_holds = min(used, self._bound())
+                    self._disk_holds_until = self._clock() + _BOUND_SECONDS
+                    return True
+        self._in_vain += 1
+        if self._in_vain >= _IN_VAIN:
+            self._in_vain = 0
+            self._helpless_until = self._clock() + _BOUND_SECONDS
+        return False
+
+    def _upkeep(self) -> int | None:
+        """The count; None while the disk has no room for it or for a folder of our own.
+
+        Blocks make room for these, but few: where evicting does not help, the others stay.
+        """
+        evicted = 0
+        while True:
+            with full_forgiven():
+                self._folder.settle()
+                if self._folder.usage() is None:
+                    self._recount()
+                return self._folder.usage()
+            if evicted == _UPKEEP or not self._evict_oldest():
+                return None
+            evicted += 1
+
+    def _evict_oldest(self) -> bool:
+        counted_anew = False
+        while True:
+            if (victim := self._index.victim()) is not None:
+                if self._evict(*victim, None):
+                    return True
+            elif counted_anew:
                 return False
-            self._disk_holds = min(used, self._bound())
-            self._disk_holds_until = self._clock() + _BOUND_SECONDS
-        return True
+            else:
+                counted_anew = True
+                with full_forgiven():  # it is listed all the same
+                    self._recount()
 
     @property
     def disk_is_full(self) -> bool:
@@ -199,10 +232,10 @@ class FileCapacity:
             OSError: as the system says; the index is as it was.
         """
         if self._limit is not None:
-            with self._folder.locked():
+            with self._folder.locked(crowded=True), full_forgiven():
                 self._recount()
             return
-        with self._folder.locked():
+        with self._folder.locked(crowded=True):
             self._folder.sweep()
         self._index.begin_listing()
         try:
@@ -218,7 +251,7 @@ class FileCapacity:
         Raises:
             OSError: as the system says; some blocks may be left.
         """
-        with self._folder.locked():
+        with self._folder.locked(crowded=True):
             aside = self._folder.set_aside(space)
         if aside is not None:
             self._cleared.append(aside)
@@ -228,7 +261,7 @@ class FileCapacity:
         if self._limit is not None:
             if self._stop():
                 return  # counted at the next start
-            with self._folder.locked():
+            with self._folder.locked(crowded=True), full_forgiven():
                 self._recount()
 
     @contextmanager
@@ -241,7 +274,11 @@ class FileCapacity:
 
     def _count(self, change: int) -> None:
         if self._limit is not None and change:
-            self._folder.count(change)
+            try:
+                self._folder.count(change)
+            except BaseException:
+                self._doubtful = True
+                raise
 
     def _create(self, temporary: str, flags: int) -> int:
         try:
@@ -253,26 +290,27 @@ class FileCapacity:
             pass
         return self._io.open(temporary, flags)
 
-    def _make_room(self, size: int, temporary: str) -> bool:
-        """Evict what must go; True when the file of the last of them is the temporary now."""
+    def _make_room(self, heir: Heir) -> int | None:
+        """Evict what must go; a descriptor when the file of the last of them is the heir's now."""
         counted_anew, limit = False, self._bound()
-        while (used := self._folder.usage()) is None or used + size > limit:
+        while (used := self._folder.usage()) is None or used + heir.size > limit:
             if (self._must_count() or used is None) and not counted_anew:
                 self._recount()
                 counted_anew = True
             elif (victim := self._index.victim()) is not None:
-                heir = temporary if used is not None and used <= limit else None
-                if self._evict(*victim, size, heir):
-                    return True
+                counted_on = used is not None and used <= limit
+                self._evict(*victim, heir if counted_on else None)
+                if heir.fd is not None:
+                    return heir.fd
             elif not counted_anew:
                 self._recount()
                 counted_anew = True
-            elif self.disk_is_full:  # nothing of ours could make room: only trying can tell
+            elif limit != self._limit:  # nothing of ours could make room: only trying can tell
                 self._disk_holds_until = self._clock()
                 limit = self._bound()
             else:
                 raise NoRoomError("every block within capacity_bytes is in use")
-        return False
+        return None
 
     def _bound(self) -> int:
         assert self._limit is not None
@@ -289,17 +327,17 @@ class FileCapacity:
             self._clock() - self._began
         )
 
-    def _evict(self, digest: bytes, entry: Entry, size: int, heir: str | None) -> bool:
-        """Remove a block; True when its file is called `heir` instead, fit for `size` bytes."""
+    def _evict(self, digest: bytes, entry: Entry, heir: Heir | None) -> bool:
+        """Remove a block, or leave its file to an heir it is fit for; True when it has gone."""
         path = self._folder.path(entry.space, digest)
         try:
             found = self._io.stat(path)
             if found.st_mtime_ns > entry.stamp:  # another process has used it since
                 self._index.spare(digest, entry, found.st_mtime_ns)
                 return False
-            inherited = heir is not None and _may_be_written_over(found, size)
+            inherited = heir is not None and is_fit(found, heir.size)
             if heir is not None and inherited:
-                self._io.rename(path, heir)
+                heir.take(self._io, path)
             else:
                 self._io.unlink(path)
         except FileNotFoundError:
@@ -311,31 +349,28 @@ class FileCapacity:
         if not inherited:
             self._count(-found.st_size)
         self._evicted()
-        return inherited
+        return True
 
     def _recount(self) -> None:
-        """Count what is there; hold the folder's lock."""
+        """List what is there and count it; hold the folder's lock.
+
+        Raises:
+            OSError: as the system says; ENOSPC when all is listed, and no room for the count.
+        """
         began = self._clock()
-        self._folder.sweep()
         self._index.begin_listing()
         try:
+            self._folder.sweep()
             found = list(self._folder.scan(None, self._stop))
             used = sum(block.size for block in found) + self._folder.temporary_bytes()
             if self._stop():
                 raise InterruptedError(errno.EINTR, "the tier is being shut down")
-            self._folder.set_usage(used)
         except BaseException:
             self._index.abandon_listing()
             raise
+        finally:
+            self._counting_took += self._clock() - began
         self._index.end_listing(found, complete=True)
+        self._doubtful = True
+        self._folder.set_usage(used)
         self._doubtful = False
-        self._counting_took += self._clock() - began
-
-
-def _may_be_written_over(found: os.stat_result, size: int) -> bool:
-    """Whether a file looks as a writer of ours made it for `size` bytes, and has one name only."""
-    return (
-        stat.S_ISREG(found.st_mode)
-        and stat.S_IMODE(found.st_mode) == 0o600
-        and (found.st_size, found.st_nlink, found.st_uid) == (size, 1, os.geteuid())
-    )

@@ -279,7 +279,7 @@ class FileIndex:
         with self._lock:
             self._journal = set()
             self._listing_trust = self._trust
-            self._cleared = False
+            self._cleared = self._clearing > 0  # the files are there until that has ended
 
     def abandon_listing(self) -> None:
         """The scan came to nothing."""

@@ -11,6 +11,7 @@ import fcntl
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from ..errors import ConfigError
@@ -103,6 +104,16 @@ class FileIO:
         fcntl.flock(fd, operation)
 
 
+@contextmanager
+def full_forgiven() -> Iterator[None]:
+    """Go on behind the block where a full disk ends it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+
+
 def read_exactly(io: FileIO, fd: int, buffers: Sequence[memoryview], offset: int = 0) -> bool:
     """Fill `buffers` from `offset`; False when the file ends before they are full."""
     return _transfer(io.preadv, fd, buffers, offset)
@@ -177,16 +188,16 @@ def probe_direct(io: FileIO, path: str, wanted: bool | None) -> bool:
 
 
 def _try_page(io: FileIO, path: str, flag: int) -> OSError | None:
+    # A full disk says nothing about O_DIRECT and is no reason not to serve what is there.
     page = page_buffer()
     try:
         fd = io.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | flag)
     except OSError as error:
-        return error
+        return None if error.errno in FULL else error
     try:
         write_exactly(io, fd, [page])
         read_exactly(io, fd, [page])
     except OSError as error:
-        # A full disk says nothing about O_DIRECT and is no reason not to serve what is there.
         return None if error.errno in FULL else error
     finally:
         io.close(fd)

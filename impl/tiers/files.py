@@ -87,7 +87,9 @@ class FileTier(BlockTier):
         try:
             self._folder = BlockFolder(os.path.abspath(os.fspath(root)), self._io)
             try:
-                self._direct = probe_direct(self._io, self._folder.temporary(), direct)
+                self._direct = direct is not False
+                if self._folder.settled:  # else the disk is full, which says nothing of O_DIRECT
+                    self._direct = probe_direct(self._io, self._folder.temporary(), direct)
             except BaseException:
                 self._folder.close()
                 raise

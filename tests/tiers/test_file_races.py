@@ -295,3 +295,21 @@ def test_t10_a_writer_killed_at_any_call_of_an_eviction_leaves_a_folder_that_cou
     else:
         pytest.fail("the store never ended")
     assert calls > 15
+
+
+@pytest.mark.parametrize("capacity", [None, 1 << 20])
+def test_r1_a_clear_that_comes_before_the_folder_is_listed_forgets_what_is_there(
+    tmp_path: Path, capacity: int | None
+) -> None:
+    with file_rig(tmp_path) as rig:
+        assert rig.store(b"a", b"b") == {b"a", b"b"}
+    gate = Gate()
+    tier = FileTier(tmp_path, capacity_bytes=capacity)
+    tier._pool.chore(lambda: gate())
+    rig = Rig(tier)
+    tier.clear()
+    gate.open.set()
+    eventually(lambda: not tier._index.clearing, "the clear")
+    assert [rig.ask(key) for key in (b"a", b"b")] != [Claim.PRESENT] * 2
+    assert [rig.decide(key) for key in (b"a", b"b")] == [Claim.ABSENT] * 2
+    rig.close()
