@@ -21,11 +21,10 @@ from contextlib import contextmanager, suppress
 from .block_folder import BlockFolder
 from .file_index import Entry, FileIndex
 from .file_io import FileIO, full_forgiven
+from .full_disk import FullDisk
 from .heir import Heir, is_fit
 from .mover import NoRoomError
 
-_BOUND_SECONDS = 60.0
-_IN_VAIN = 4
 _UPKEEP = 3
 """Blocks that go at most for a folder or a count: each leaves two pages and an inode at least."""
 _COUNT_SECONDS = 1.0
@@ -63,10 +62,7 @@ class FileCapacity:
         self._doubtful = False
         self._began = clock()
         self._counting_took = 0.0
-        self._disk_holds = 0
-        """The most bytes that the disk had room for, until `_disk_holds_until`."""
-        self._disk_holds_until = self._helpless_until = 0.0
-        self._in_vain = 0
+        self.disk = FullDisk(clock)
         self._cleared: list[str] = []
         """Folders of cleared namespaces that are still to be deleted."""
 
@@ -146,7 +142,7 @@ class FileCapacity:
                     there = self._io.stat(final)
                     replaced = there.st_size if stat.S_ISREG(there.st_mode) else 0
             self._folder.publish(temporary, final)
-            self._in_vain = 0
+            self.disk.landed()
             self._count(-replaced)
 
     def release(self, temporary: str, size: int) -> None:
@@ -169,22 +165,20 @@ class FileCapacity:
     def make_way(self, more_tries: bool) -> bool:
         """The disk refused bytes within the capacity: whether to try again, in place of a block.
 
-        What is counted now bounds the folder for a while. Where evicting does not help (several
-        times no `more_tries`, and nothing was published), no block goes for that for a while.
+        What is counted now bounds the folder for a while. Where evicting does not help, blocks
+        stay (see `FullDisk`).
         """
-        if self._limit is None or self._clock() < self._helpless_until:
+        if self._limit is None or self.disk.helpless:
             return False
         if more_tries:
             with self._folder.locked(crowded=True):
+                if self.disk.helpless:  # another thread has found out while this one waited
+                    return False
                 used = self._upkeep()
                 if used is not None:
-                    self._disk_holds = min(used, self._bound())
-                    self._disk_holds_until = self._clock() + _BOUND_SECONDS
+                    self.disk.refused(used, self._limit)
                     return True
-        self._in_vain += 1
-        if self._in_vain >= _IN_VAIN:
-            self._in_vain = 0
-            self._helpless_until = self._clock() + _BOUND_SECONDS
+        self.disk.failed()
         return False
 
     def _upkeep(self) -> int | None:
@@ -215,11 +209,6 @@ class FileCapacity:
                 counted_anew = True
                 with full_forgiven():  # it is listed all the same
                     self._recount()
-
-    @property
-    def disk_is_full(self) -> bool:
-        """Whether the disk refused bytes within the capacity not long ago."""
-        return self._clock() < self._disk_holds_until
 
     def doubt(self) -> None:
         """A file was gone that should have been there: the count may be too high."""
@@ -306,7 +295,7 @@ class FileCapacity:
                 self._recount()
                 counted_anew = True
             elif limit != self._limit:  # nothing of ours could make room: only trying can tell
-                self._disk_holds_until = self._clock()
+                self.disk.forget()
                 limit = self._bound()
             else:
                 raise NoRoomError("every block within capacity_bytes is in use")
@@ -314,7 +303,7 @@ class FileCapacity:
 
     def _bound(self) -> int:
         assert self._limit is not None
-        return min(self._limit, self._disk_holds) if self.disk_is_full else self._limit
+        return self.disk.bound(self._limit)
 
     def _must_count(self) -> bool:
         """Whether the count is in doubt, and counting has not taken too much of the time.

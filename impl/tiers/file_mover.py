@@ -208,7 +208,7 @@ class FileMover(BlockMover):
                     "grow", "the disk is full below capacity_bytes, so older blocks make room"
                 )
             else:
-                if not self._capacity.disk_is_full:
+                if self._capacity.disk.has_room:
                     self._trouble.worked("grow")
                 return landed
 

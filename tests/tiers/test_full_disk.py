@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from tierproof.impl.tiers.block_file import file_bytes
 from tierproof.impl.tiers.block_folder import BlockFolder
 from tierproof.impl.tiers.file_io import FileIO, probe_direct
 from tierproof.impl.tiers.file_mover import FileMover
+from tierproof.impl.tiers.full_disk import FullDisk
 
 from .slab_support import slab_rig
-from .support import Faults, block_files, eventually, failing, file_rig, leftovers
+from .support import Faults, Gate, block_files, eventually, failing, file_rig, leftovers
 
 KEYS = [b"k%d" % number for number in range(1, 9)]
 SIZE = file_bytes(4096)
@@ -275,6 +277,110 @@ def test_counting_that_fails_is_not_begun_again_for_every_block(tmp_path: Path) 
         before = io.calls.count("scandir")
         assert rig.store(KEYS[4]) == {KEYS[4]}, "what is listed can be evicted"
         assert io.calls.count("scandir") == before
+
+
+def test_b47_a_disk_that_stays_full_is_told_once_however_often_it_is_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store in place of a block ends as the minute does, and the next finds it full again."""
+    now = [0.0]
+    io = Faults()
+    with file_rig(
+        tmp_path, io=io, capacity_bytes=ROOMY, threads=1, clock=lambda: now[0], io_deadline=None
+    ) as rig:
+        assert rig.store(*KEYS[:3]) == set(KEYS[:3])
+
+        def fault(fd: int, buffers: Sequence[Any], offset: int) -> None:
+            if len(buffers) == 2 and os.fstat(fd).st_size == 0:
+                raise no_space()
+
+        io.faults["pwritev"] = fault
+        for minute in range(5):
+            assert rig.store(b"full %d" % minute)
+            now[0] += 59.0
+            io.faults["utime"] = lambda *_: now.__setitem__(0, now[0] + 2.0)
+            assert rig.store(b"as it ends %d" % minute)
+            del io.faults["utime"]
+        assert rig.tier.counters["evicted"] == 10
+    assert [r.message.count("older blocks make room") for r in caplog.records] == [1]
+
+
+def test_b47_threads_on_a_disk_where_evicting_does_not_help_do_not_empty_the_cache(
+    tmp_path: Path,
+) -> None:
+    now = [0.0]
+    io = Faults()
+    old = [b"old %d" % number for number in range(64)]
+    with file_rig(
+        tmp_path, io=io, slots=64, capacity_bytes=10 * ROOMY, threads=8, clock=lambda: now[0]
+    ) as rig:
+        assert rig.store(*old) == set(old)
+        io.faults["pwritev"] = lambda fd, buffers, offset: (
+            failing(errno.EDQUOT)() if len(buffers) == 2 else None
+        )
+        left = []
+        for hour in range(4):
+            for number in range(60):
+                assert not rig.store(b"new %d %d" % (hour, number), b"more %d %d" % (hour, number))
+                now[0] += 60.0
+            left.append(len(block_files(tmp_path)))
+        assert left[0] >= 64 - 2 * 8 - 8, "two for each thread, and one now and then"
+        assert left[-1] >= left[0] - 3, "one an hour"
+        io.faults.clear()
+        assert rig.store(b"new") == {b"new"} == rig.load(b"new")
+
+
+def test_what_a_full_disk_has_taught_is_forgotten_when_a_store_lands() -> None:
+    now = [0.0]
+    disk = FullDisk(lambda: now[0])
+
+    def rests() -> float:
+        began = now[0]
+        while disk.helpless:
+            now[0] += 30.0
+        return now[0] - began
+
+    for _ in range(2):
+        for _ in range(3):
+            disk.failed()
+        assert not disk.helpless, "few failed, which may have been bad luck"
+        disk.failed()
+        disk.failed()
+        told = []
+        for _ in range(8):
+            told.append(rests())
+            disk.refused(100, 1000)
+        assert told == [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
+        disk.landed()
+        assert not disk.helpless
+        disk.refused(100, 1000)
+        assert not disk.helpless
+    assert disk.bound(1000) == 100
+    disk.forget()
+    assert disk.bound(1000) == 1000
+
+
+def test_b47_a_thread_that_waited_for_the_folder_hears_that_evicting_is_in_vain(
+    root: Path,
+) -> None:
+    gate = Gate()
+    io = Faults()
+    with file_rig(root, io=io, capacity_bytes=ROOMY, threads=1) as rig:
+        assert rig.load(KEYS[0]) == {KEYS[0]}
+        mover = rig.tier._mover
+        assert isinstance(mover, FileMover)
+        capacity = mover._capacity
+        answers: list[bool] = []
+        io.faults["flock"] = gate
+        thread = threading.Thread(target=lambda: answers.append(capacity.make_way(True)))
+        thread.start()
+        assert gate.reached.wait(10.0)
+        for _ in range(4):
+            capacity.disk.failed()
+        io.faults.clear()
+        gate.open.set()
+        thread.join(10.0)
+        assert answers == [False]
 
 
 # --- evicting only for a store that can be ---
