@@ -180,16 +180,17 @@ def test_b47_a_full_folder_that_nobody_counted_is_counted_in_place_of_a_block(ro
         assert len(block_files(root)) >= len(KEYS) - 1
 
 
-def test_t11_what_another_process_has_used_is_not_what_goes_for_the_count(root: Path) -> None:
-    uncounted(root)
-    with file_rig(root, io=Crowded(free=2, back=20), capacity_bytes=ROOMY, threads=1) as rig:
+def test_t11_what_another_process_has_used_is_not_what_goes_for_a_folder(root: Path) -> None:
+    with file_rig(root, io=Crowded(back=20), capacity_bytes=ROOMY, threads=1) as rig:
         eventually(lambda: rig.tier._index._listed, "the listing")
+        named = {rig.tier._name(key).hex(): key for key in KEYS}
+        oldest, next_oldest = (named[path.stem] for path in block_files(root)[:2])
         with file_rig(root) as other:
-            assert other.load(KEYS[0]) == {KEYS[0]}
+            assert other.load(oldest) == {oldest}
         assert rig.store(b"new") == {b"new"}
         assert rig.tier.counters["evicted"] <= 2
-        assert rig.load(KEYS[0]) == {KEYS[0]}
-        assert rig.load(KEYS[1]) == frozenset()
+        assert rig.load(oldest) == {oldest}
+        assert rig.load(next_oldest) == frozenset()
 
 
 @pytest.mark.parametrize("free", [0, 2])
@@ -324,8 +325,8 @@ def test_b47_threads_on_a_disk_where_evicting_does_not_help_do_not_empty_the_cac
                 assert not rig.store(b"new %d %d" % (hour, number), b"more %d %d" % (hour, number))
                 now[0] += 60.0
             left.append(len(block_files(tmp_path)))
-        assert left[0] >= 64 - 2 * 8 - 8, "two for each thread, and one now and then"
-        assert left[-1] >= left[0] - 3, "one an hour"
+        assert left[0] >= 32, "two for each of a few stores, and one for each thread now and then"
+        assert left[-1] >= left[0] - 8, "one an hour for each thread with a store"
         io.faults.clear()
         assert rig.store(b"new") == {b"new"} == rig.load(b"new")
 
