@@ -247,11 +247,16 @@ def t8_drain(bench: Bench) -> None:
         rig.store(*some)
         jobs = [_begun(rig.begin_load(some[n : n + 4], range(n, n + 4))) for n in (0, 4, 8)]
         jobs += [j for n in range(8) if (j := rig.begin_store([b"d%d" % n], [12 + n % 4]))]
+        ended = set(rig.reports)
         began = time.monotonic()
         running = set(rig.tier.drain(2.0))
         took = time.monotonic() - began
         if took > 5.0:
             raise TierBroken("T8-drain", f"drain(2.0) took {took:.1f} s")
+        if running & ended:
+            raise TierBroken(
+                "T8-drain", "drain names jobs as running that were reported before it was called"
+            )
         before = bytes(rig.arena.view)
         rig.poll()
         missing = [job for job in jobs if job not in rig.reports and job not in running]

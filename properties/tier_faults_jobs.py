@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from ..impl.tiers.base import Claim, Key, LoadJob, Poll, RequestInfo
+from ..impl.tiers.base import Claim, Key, LoadJob, Poll, RequestInfo, StoreJob
 from .tier_specimen import Specimen, TierFault, fault_of
 
 FAULTS: dict[str, TierFault] = {}
@@ -181,6 +181,22 @@ class DrainTakesItsTime(Specimen):
         if self.jobs:
             time.sleep(timeout + 4.0)
         return super().drain(timeout)
+
+
+@fault("T8-drain")
+class DrainNamesWhatHasEnded(Specimen):
+    """A job that was reported is running for ever: its slot would stay out of use."""
+
+    last = 0
+
+    def submit_store(self, job: StoreJob) -> Collection[Key]:
+        """Remember the job."""
+        self.last = job.job_id
+        return super().submit_store(job)
+
+    def drain(self, timeout: float) -> Sequence[int]:
+        """Wait, and name that job in any case."""
+        return sorted({*super().drain(timeout), self.last})
 
 
 @fault("T9-raises")
