@@ -241,24 +241,31 @@ class SlabFile:
     def _format(self) -> None:
         # The superblock comes last: a slab that was half made is made again.
         self.anew = True
-        for fd, length in (
+        parts = (
             (self._fd, self._index_length),
             (self._slots, self.slots * self._stride),
-        ):
+        )
+        for fd, _ in parts:
             self._io.ftruncate(fd, 0)
-            self._allocate(fd, length)
+        try:
+            for fd, length in parts:
+                self._allocate(fd, length)
+        except OSError as error:
+            for fd, _ in parts:  # what was had already is of no use, and others want it
+                self._io.ftruncate(fd, 0)
+            if error.errno not in FULL:
+                raise
+            total = sum(length for _, length in parts)
+            raise ConfigError(
+                f"the disk has no room for a slab of {total:,} bytes; lower its capacity or free "
+                "some"
+            ) from error
         write_exactly(self._io, self._fd, [memoryview(self._superblock())])
 
     def _allocate(self, fd: int, length: int) -> None:
         try:
             self._io.fallocate(fd, length)
         except OSError as error:
-            if error.errno in FULL:
-                self._io.ftruncate(fd, 0)
-                raise ConfigError(
-                    f"the disk has no room for a slab of {length:,} bytes; lower "
-                    "capacity_bytes or free some"
-                ) from error
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
                 raise
             self._io.ftruncate(fd, length)  # sparse: room is found when it is needed

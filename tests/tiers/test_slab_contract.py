@@ -102,6 +102,24 @@ def test_b47_a_disk_with_no_room_for_the_slab_is_a_clear_error(tmp_path: Path) -
         assert rig.store(*KEYS) == rig.load(*KEYS) == set(KEYS)
 
 
+def test_b47_a_slab_that_found_no_room_after_its_index_leaves_the_disk_as_it_was(
+    tmp_path: Path,
+) -> None:
+    had: list[int] = []
+
+    def fallocate(fd: int, length: int) -> None:
+        if had:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        had.append(length)
+        os.posix_fallocate(fd, 0, length)
+
+    tier = SlabTier(tmp_path, capacity_bytes=1 << 20, io=Faults(fallocate=fallocate))
+    with pytest.raises(ConfigError, match=r"no room for a slab of 1,0\d\d,\d\d\d bytes; lower its"):
+        Rig(tier)
+    assert len(had) == 1
+    assert index_of(tmp_path).stat().st_size == slab_of(tmp_path).stat().st_size == 0
+
+
 def test_b47_a_slab_on_a_real_full_disk(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
