@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
-from ..impl.errors import ConfigError
-from ..impl.tiers.base import Claim
-from ..impl.tiers.configuration import build_tiers, read_config
+from ..impl.errors import ConfigError, TierError
+from ..impl.tiers.base import Claim, Tier
+from ..impl.tiers.configuration import build_tiers, read_config, size_in_bytes
 from ..impl.tiers.file_io import FileIO, probe_direct
+from ..impl.tiers.slab_file import file_length
+from ..impl.tiers.trouble import SAID_ONCE
 from .places import folder_there
 from .report import Report
 from .tier_rig import TierBroken, TierRig
 
 _GIB = 1 << 30
+_BLOCK_BYTES = 4096
+_NAMESPACE = "tierproof doctor"
 _THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _PACKAGES = ("numpy", "msgspec", "xxhash", "prometheus_client", "torch", "obstore", "valkey")
 Finding = tuple[str, str]
@@ -73,7 +81,7 @@ def _roots(config: Path | None) -> Iterator[Path]:
         return
     for table in tables if isinstance(tables, list) else ():
         root = table.get("root") if isinstance(table, dict) else None
-        if isinstance(root, str) and Path(root).is_dir():
+        if isinstance(root, str) and os.path.isdir(root):  # False also where one may not look
             yield Path(root)
 
 
@@ -162,31 +170,96 @@ def tiers(config: Path) -> Iterator[Finding]:
     """Store a block in each tier of a configuration, read it back, and take it away again."""
     try:
         settings = read_config(config)
-        tables = settings.get("tiers") or []
-        build_tiers(settings, namespace="tierproof doctor")
+        tables: Any = settings.get("tiers")
+        one = [{"kind": "memory"}]
         # the doctor's blocks are apart from all others, but the namespace of the file is tried too
-        build_tiers({**settings, "tiers": [{"kind": "memory"}]})
+        build_tiers({**settings, "tiers": one if isinstance(tables, list) and tables else tables})
     except ConfigError as error:
         yield str(config), str(error)
         return
-    for table in tables:
-        (tier,) = build_tiers({"tiers": [table]}, namespace="tierproof doctor")
-        name = f"tier {tier.name!r}"
+    wrong = False
+    for number, table in enumerate(tables):
         try:
-            rig = TierRig(tier, slots=2, block_bytes=4096, patience=20.0)
+            (tier,) = build_tiers({"tiers": [table]}, namespace=_NAMESPACE)
         except ConfigError as error:
-            yield name, str(error)
+            wrong = True
+            yield str(config), str(error).replace("tiers[0]", f"tiers[{number}]", 1)
             continue
+        name = f"tier {tier.name!r}"
+        with _reasons() as reasons:
+            trouble = _no_room(table) or _tried(tier, table)
+        if not trouble:
+            yield f"{name}: a block went there and came back", ""
+        else:
+            told = "; ".join(dict.fromkeys(reasons))
+            yield name, trouble.removeprefix(f"{name}: ") + (f": {told}" if told else "")
+    if not wrong:
         try:
-            key = b"doctor %d" % os.getpid()
+            build_tiers(settings)
+        except ConfigError as error:  # what two tiers must not share
+            yield str(config), str(error)
+
+
+def _tried(tier: Tier, table: Mapping[str, Any]) -> str:
+    """What is wrong with a tier, as a block in it shows; empty if nothing is."""
+    with ExitStack() as after:
+        if table["kind"] == "slab":
+            tier = _small_slab(table, after)
+        try:
+            rig = TierRig(tier, slots=2, block_bytes=_BLOCK_BYTES, patience=20.0)
+        except (ConfigError, TierError) as error:
+            return str(error)
+        after.callback(rig.close)
+        after.callback(rig.tier.clear)
+        key = b"doctor %d" % os.getpid()
+        try:
             if not rig.store(key):
-                yield name, "a block could not be stored; the log says why"
-            elif rig.decide(key) is not Claim.PRESENT or not rig.load(key):
-                yield name, "a block was stored and could not be loaded"
-            else:
-                yield f"{name}: a block went there and came back", ""
+                return "a block could not be stored"
+            if rig.decide(key) is not Claim.PRESENT or not rig.load(key):
+                return "a block was stored and could not be loaded"
         except TierBroken as broken:
-            yield name, broken.said
-        finally:
-            rig.tier.clear()
-            rig.close()
+            return broken.said
+    return ""
+
+
+def _small_slab(table: Mapping[str, Any], after: ExitStack) -> Tier:
+    """A slab of a few blocks in a folder beside those of the configuration.
+
+    One of the configured capacity would take as much of the disk again, and for good.
+    """
+    folder = tempfile.mkdtemp(prefix=".doctor-", dir=table["root"])
+    after.callback(shutil.rmtree, folder, ignore_errors=True)
+    small = {**table, "root": folder, "capacity": file_length(4, _BLOCK_BYTES)}
+    return build_tiers({"tiers": [small]}, namespace=_NAMESPACE)[0]
+
+
+def _no_room(table: Mapping[str, Any]) -> str:
+    """Whether a disk is too small for a slab that has not been made yet; empty if not."""
+    if table["kind"] != "slab":
+        return ""
+    capacity = size_in_bytes(table["capacity"])
+    made = [path.stat().st_blocks * 512 for path in Path(table["root"]).glob("*.slab")]
+    free = shutil.disk_usage(table["root"]).free
+    if free >= capacity or max(made, default=0) > capacity // 2:  # it is there already
+        return ""
+    return (
+        f"the disk has {free:,} bytes left, and a slab of {capacity:,} is to be made; lower its "
+        "capacity or free some"
+    )
+
+
+@contextmanager
+def _reasons() -> Iterator[list[str]]:
+    """What tiers log meanwhile, in their words: why something failed is said nowhere else."""
+    told: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append(record.getMessage().removesuffix(SAID_ONCE))
+
+    listener, logger = Listener(logging.WARNING), logging.getLogger("tierproof.tiers")
+    logger.addHandler(listener)
+    try:
+        yield told
+    finally:
+        logger.removeHandler(listener)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
+SAID_ONCE = "; this is said once until it works again"
 _log = logging.getLogger("tierproof.tiers")
 
 
@@ -27,7 +28,7 @@ class Trouble:
             self._failing.setdefault(kind, reason)
         if not known:
             _log.warning(
-                "tier %r cannot %s: %s; this is said once until it works again",
+                f"tier %r cannot %s: %s{SAID_ONCE}",
                 self._tier,
                 kind,
                 reason,

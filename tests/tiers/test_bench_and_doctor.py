@@ -196,6 +196,37 @@ def test_doctor_looks_at_everything_and_tries_the_tiers(
     assert told.count("a block went there and came back") == 3
     assert json.loads(out.read_text())["exit"] == 0
     assert not list(tmp_path.glob("files/*/*/*.block")), "the doctor left its block"
+    assert not list((tmp_path / "slab").iterdir()), "a second slab would take the disk for good"
+
+
+def test_doctor_says_where_a_slab_has_no_room_and_makes_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "tiers.toml"
+    config.write_text(
+        f'[[tiers]]\nkind = "slab"\nroot = "{tmp_path}/slab"\ncapacity = "900000TiB"\n'
+    )
+    assert main(["doctor", "--config", str(config)]) == 2
+    assert "bytes left, and a slab of" in " ".join(capsys.readouterr().out.split())
+    assert not list((tmp_path / "slab").iterdir())
+
+
+def test_doctor_tells_of_every_tier_that_is_wrong_and_tries_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "tiers.toml"
+    config.write_text(
+        '[[tiers]]\nkind = "memory"\nthreads = 3\n[[tiers]]\nkind = "memory"\n'
+        '[[tiers]]\nkind = "memory"\ncapacity_blocks = 0\n'
+    )
+    assert main(["doctor", "--config", str(config)]) == 2
+    told = " ".join(capsys.readouterr().out.split())
+    assert "tiers[0] (memory): unknown setting 'threads'" in told
+    assert "tier 'memory': a block went there and came back" in told
+    assert "tiers[2] (memory): capacity_blocks must be" in told
+    config.write_text('[[tiers]]\nkind = "memory"\n' * 2)
+    assert main(["doctor", "--config", str(config)]) == 2
+    assert "'memory' is taken" in capsys.readouterr().out
 
 
 def test_doctor_names_a_server_that_is_not_there_and_ends_with_2(
@@ -204,7 +235,8 @@ def test_doctor_names_a_server_that_is_not_there_and_ends_with_2(
     config = tmp_path / "tiers.toml"
     config.write_text(f'[[tiers]]\nkind = "redis"\nurl = "redis://127.0.0.1:{free_ports(1)[0]}"\n')
     assert main(["doctor", "--folder", str(tmp_path), "--config", str(config)]) == 2
-    assert "tier 'redis': a block could not be stored" in capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
+    assert "a block could not be stored: tier 'redis' cannot write: the server cannot be" in told
     config.write_text("[[tiers]]\nkind = 3\n")
     assert main(["doctor", "--folder", str(tmp_path), "--config", str(config)]) == 2
     assert "it must be one of memory" in capsys.readouterr().out
