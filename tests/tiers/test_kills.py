@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tierproof.impl.tiers.file_io import PIECE
 from tierproof.properties import tier_factories
 from tierproof.properties.tier_rig import TierRig
 from tierproof.properties.tier_writer import KEYS, Writer, key_of
@@ -15,7 +16,7 @@ from tierproof.properties.tier_writer import KEYS, Writer, key_of
 SIZE = 16384
 
 
-def kill_and_verify(root: Path, layout: str, kills: int) -> None:
+def kill_and_verify(root: Path, layout: str, kills: int, size: int = SIZE) -> None:
     """Kill a writer again and again in one folder; every restart finds whole blocks only.
 
     With room for all keys, what was reported stored must be found; with less, whole or absent.
@@ -27,7 +28,7 @@ def kill_and_verify(root: Path, layout: str, kills: int) -> None:
         stored: set[int] = set()
         for seed in range(kills // 2):
             with Writer(
-                factory, block_bytes=SIZE, root=folder, namespace="kills", seed=seed
+                factory, block_bytes=size, root=folder, namespace="kills", seed=seed
             ) as writer:
                 enough = rng.randrange(1, 12)
                 writer.listen(until=enough)
@@ -36,9 +37,9 @@ def kill_and_verify(root: Path, layout: str, kills: int) -> None:
                 stored.update(writer.landed)
                 assert writer.said is None, writer.said
             rig = TierRig(
-                factory(block_bytes=SIZE, root=folder, namespace="kills"),
+                factory(block_bytes=size, root=folder, namespace="kills"),
                 slots=KEYS,
-                block_bytes=SIZE,
+                block_bytes=size,
             )
             keys = [key_of(number) for number in range(KEYS)]
             claimed = rig.present(keys)
@@ -60,6 +61,13 @@ def test_50_killed_writers_lose_nothing_reported_and_leave_nothing_torn(
     tmp_path: Path, layout: str
 ) -> None:
     kill_and_verify(tmp_path, layout, 50)
+
+
+@pytest.mark.parametrize("layout", ["files", "slab"])
+def test_writers_killed_between_two_pieces_of_a_block_leave_nothing_torn(
+    tmp_path: Path, layout: str
+) -> None:
+    kill_and_verify(tmp_path, layout, 8, 3 * PIECE + 4096)
 
 
 @pytest.mark.nightly
