@@ -21,6 +21,8 @@ from .file_index import FileIndex
 from .io_pool import IoPool
 from .trouble import Trouble
 
+MOST_THREADS = 1024
+"""More do not help any disk or server, and making them takes the machine away from others."""
 _DIGESTS = 65_536
 _SUSPECTS = 4_096
 _VERIFICATIONS = 3
@@ -79,9 +81,14 @@ class BlockTier:
         clock: Callable[[], float],
     ) -> None:
         at_least("threads", threads, 1)
+        if threads > MOST_THREADS:
+            raise ConfigError(f"threads must be at most {MOST_THREADS:,}, not {threads!r}")
         at_least("queued_stores", queued_stores, 1)
         if io_deadline is not None and not io_deadline > 0:
-            raise ConfigError(f"io_deadline must be above 0 seconds or None, not {io_deadline!r}")
+            raise ConfigError(
+                'io_deadline must be above 0 seconds, or None ("none" in a configuration), not '
+                f"{io_deadline!r}"
+            )
         self.name = name
         self._namespace = namespace_digest(namespace)
         self._clock = clock

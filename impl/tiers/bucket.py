@@ -18,6 +18,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from ..errors import ConfigError, CorruptBlockError
 from .block_file import SHORT_HEADER
@@ -27,6 +28,14 @@ _T = TypeVar("_T")
 _RETRIES = 2
 _RELEASE = 0.001
 _BATCH = 500
+_NO_BUCKET = "the server has no such bucket"
+_SIGNS = {
+    "kind: Connect": "the server cannot be reached",
+    "kind: Timeout": "the server does not answer in time",
+    "NoSuchBucket": _NO_BUCKET,
+}
+"""What there is in a message of the library, and what we say then."""
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OBJECT = re.compile(r"([0-9a-f]{64})\.block$")
 
 
@@ -45,6 +54,33 @@ def client_library() -> Any:
         ) from None
 
 
+def check_address(bucket: str, endpoint: str | None) -> None:
+    """Refuse what the library would take and then fail with at every call.
+
+    Raises:
+        ConfigError: that is no name of a bucket, or no address of a server.
+    """
+    if not _BUCKET.fullmatch(bucket):
+        raise ConfigError(
+            f"bucket must be a bucket's name, without s3:// and without a path, not {bucket!r}"
+        )
+    if endpoint is None:
+        return
+    try:
+        parts = urlsplit(endpoint)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        good = False
+    if not good:
+        raise ConfigError("endpoint must be http://HOST:PORT or https://HOST")
+    if "@" in parts.netloc:
+        raise ConfigError(
+            "endpoint must not hold a user or a secret; use access_key_env and secret_key_env, or "
+            "the arguments access_key and secret_key"
+        )
+
+
 def s3_bucket(
     bucket: str,
     *,
@@ -58,8 +94,17 @@ def s3_bucket(
 
     The library's defaults retry for three minutes: a server that answers nothing would hold every
     worker for so long.
+
+    Raises:
+        ConfigError: the library is not installed, or an argument is none that could work.
     """
     client_library()
+    check_address(bucket, endpoint)
+    if (access_key is None) != (secret_key is None):
+        raise ConfigError(
+            "access_key and secret_key (access_key_env and secret_key_env in a configuration) must "
+            "be given both, or neither"
+        )
     store = importlib.import_module("obstore.store")
     keys = {"access_key_id": access_key, "secret_access_key": secret_key, "endpoint": endpoint}
     return store.S3Store(
@@ -113,6 +158,8 @@ class Bucket:
             )
         except self._errors.AlreadyExistsError:
             return False
+        except FileNotFoundError as error:  # nothing else need be there for an object to be put
+            raise RemoteError(_NO_BUCKET) from error
         finally:
             _let_go(row)
         return True
@@ -213,12 +260,20 @@ class Bucket:
         except (self._errors.PermissionDeniedError, self._errors.UnauthenticatedError) as error:
             raise RemoteError("the server refuses this user or secret") from error
         except (self._errors.BaseError, OSError, RuntimeError, asyncio.CancelledError) as error:
-            # The message would name the object and the server's address.
-            raise RemoteError(f"the server failed ({type(error).__name__})") from error
+            raise RemoteError(_reason(error)) from error
 
     def _path(self, digest: bytes) -> str:
         name = digest.hex()
         return f"{self._folder}/{name[:2]}/{name}.block"
+
+
+def _reason(error: BaseException) -> str:
+    """What to tell of an error whose own message names the object and the server's address."""
+    said = str(error)
+    for sign, reason in _SIGNS.items():
+        if sign in said:
+            return reason
+    return f"the server failed ({type(error).__name__})"
 
 
 async def _next(batches: Any) -> Any:

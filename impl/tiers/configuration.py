@@ -21,7 +21,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,8 +48,9 @@ _SECRETS = {
 _MEANT = {
     "kind": f"one of {', '.join(KINDS)}",
     "name": "a text, unique among the tiers",
-    "root": "a folder's path",
-    "capacity": 'bytes as a whole number, or a text such as "200GiB"',
+    "root": "a folder's path, in full and without ~",
+    "capacity": 'bytes as a whole number of at least 1, or a text such as "200GiB" (in KiB, MiB, '
+    "GiB or TiB)",
     "capacity_blocks": "a whole number of at least 1",
     "max_age_seconds": "a number of seconds above 0",
     "ttl_seconds": "a number of seconds above 0",
@@ -72,6 +73,9 @@ _MEANT = {
     "secret_key_env": "the name of an environment variable",
 }
 _UNSHOWN = frozenset({"url", "endpoint", "username"})
+_WHOLE = ("namespace", "tiers")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+"""What the name of a variable usually looks like. Anything else may be the secret itself."""
 
 
 class _Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -172,6 +176,17 @@ def build_tiers(
     """
     if isinstance(config, str | os.PathLike):
         config = read_config(config)
+    if not isinstance(config, Mapping):
+        raise ConfigError(
+            "a configuration must be the path of a TOML file, or a dictionary with tiers, not "
+            f"{type(config).__name__}"
+        )
+    for setting in config:
+        if setting not in _WHOLE:  # a misspelt namespace would let users meet
+            raise ConfigError(
+                f"unknown setting {setting!r}; {_hint(setting, _WHOLE)}a configuration has "
+                "namespace and tiers ([[tiers]], one for each tier)"
+            )
     tables = config.get("tiers")
     if not isinstance(tables, list) or not tables:
         raise ConfigError("tiers must be a list of tables ([[tiers]]), one for each tier")
@@ -188,14 +203,15 @@ def size_in_bytes(value: int | str) -> int:
     """A size given as a number of bytes or as a text such as "1.5GiB".
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is neither, or less than 1.
     """
-    if isinstance(value, str):
-        parsed = _SIZE.fullmatch(value.strip())
-        if parsed is None:
-            raise ConfigError(f"capacity must be {_MEANT['capacity']}, not {value!r}")
-        return int(float(parsed[1]) * _UNITS[parsed[2] or ""])
-    return value
+    size = value
+    if isinstance(size, str):
+        parsed = _SIZE.fullmatch(size.strip())
+        size = 0 if parsed is None else int(float(parsed[1]) * _UNITS[parsed[2] or ""])
+    if size < 1:
+        raise ConfigError(f"capacity must be {_MEANT['capacity']}, not {value!r}")
+    return size
 
 
 def _tier(
@@ -219,6 +235,9 @@ def _tier(
     if given.get("direct") == "auto":
         given["direct"] = None
     try:
+        root = given.get("root", "/")
+        if not root.strip() or root.startswith("~"):  # else it would be a folder below this one
+            raise ConfigError(f"root must be {_MEANT['root']}, not {root!r}")
         if "capacity" in given:
             given["capacity_bytes"] = size_in_bytes(given.pop("capacity"))
         for field in [field for field in given if field.endswith("_env")]:
@@ -261,11 +280,9 @@ def _checked(place: str, kind: str, table: Mapping[str, Any]) -> _Settings:
                     f"{place}: {name} must not be in the configuration; put it into an environment "
                     f"variable and name that by {_SECRETS[name]}"
                 )
-            close = difflib.get_close_matches(str(name), fields, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
             raise ConfigError(
-                f"{place}: unknown setting {name!r}; {hint}a tier of kind {kind} has "
-                f"{', '.join(fields)}"
+                f"{place}: unknown setting {name!r}; {_hint(name, fields)}a tier of kind {kind} "
+                f"has {', '.join(fields)}"
             )
     try:
         return msgspec.convert(table, settings)
@@ -281,11 +298,21 @@ def _checked(place: str, kind: str, table: Mapping[str, Any]) -> _Settings:
         raise ConfigError(f"{place}: {field} must be {_MEANT.get(field, error)}{shown}") from None
 
 
+def _hint(name: object, fields: Collection[str]) -> str:
+    close = difflib.get_close_matches(str(name), fields, n=1)
+    return f"did you mean {close[0]}? " if close else ""
+
+
 def _secret(field: str, variable: str, environment: Mapping[str, str]) -> str:
     value = environment.get(variable)
-    if not value:
+    if value:
+        return value
+    if _VARIABLE.fullmatch(variable):
         raise ConfigError(f"{field} names the environment variable {variable!r}, which is not set")
-    return value
+    raise ConfigError(
+        f"{field} must be {_MEANT[field]}, not the secret itself; what stands there is the name of "
+        "none that is set, and is not repeated here"
+    )
 
 
 def _namespace(given: Any) -> str | Namespace:

@@ -103,8 +103,8 @@ class FileTier(BlockTier):
         size = file_bytes(arena.block_bytes)
         if self._limit is not None and self._limit < size:
             raise ConfigError(
-                f"tier {self.name!r}: capacity_bytes={self._limit} is less than the {size} bytes "
-                "that one block's file takes"
+                f"tier {self.name!r}: a capacity of {self._limit:,} bytes is less than the "
+                f"{size:,} bytes that one block's file takes"
             )
         space = mark.hex()[:32]
         index = FileIndex(

@@ -12,9 +12,10 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from ..errors import ConfigError, CorruptBlockError
 from .mover import NoRoomError, RemoteError
@@ -26,6 +27,7 @@ _LINGER = 60
 """Seconds that pieces outlive their header, so that no header is without them at its end."""
 _SOCKET = "_sock"
 """Where the connections of both libraries keep their socket."""
+_DATABASE = re.compile(r"/?|/\d+")
 SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
 
 
@@ -54,15 +56,20 @@ def check_url(url: str) -> str:
     """
     try:
         parts = urlsplit(url)
-        password, scheme = parts.password, parts.scheme
+        secret = parts.password is not None or "password" in parse_qs(parts.query)
+        known = parts.scheme in SCHEMES
         _ = parts.port
     except ValueError:
-        password, scheme = None, ""
-    if scheme not in SCHEMES:
+        secret = known = False
+    if known and parts.scheme != "unix":
+        # The libraries take the database 0 where they cannot read the number.
+        known = _DATABASE.fullmatch(parts.path) is not None
+    if not known:
         raise ConfigError(
-            "url must be redis://HOST:PORT/DB, rediss://HOST:PORT/DB (TLS) or unix:///PATH"
+            "url must be redis://HOST:PORT/DB, rediss://HOST:PORT/DB (TLS) or unix:///PATH, with "
+            "a number for DB"
         )
-    if password is not None:
+    if secret:
         raise ConfigError("url must not hold a password; use password_env or the argument password")
     return url
 
@@ -256,6 +263,8 @@ class RedisStore:
             raise RemoteError("the server refuses this user or password") from error
         except errors.ConnectionError as error:
             raise RemoteError("the server cannot be reached") from error
+        except errors.InvalidResponse as error:
+            raise RemoteError("what answers is no Redis or Valkey server") from error
         except (errors.ResponseError, OSError) as error:
             if str(error).startswith(("OOM", "command not allowed when used memory")):
                 raise NoRoomError("the server's maxmemory is reached") from error

@@ -92,8 +92,8 @@ class SlabTier(BlockTier):
         slots = slot_count(self._capacity, arena.block_bytes)
         if slots < 1:
             raise ConfigError(
-                f"tier {self.name!r}: capacity_bytes={self._capacity} is less than the "
-                f"{file_length(1, arena.block_bytes)} bytes of a slab for one block"
+                f"tier {self.name!r}: a capacity of {self._capacity:,} bytes is less than the "
+                f"{file_length(1, arena.block_bytes):,} bytes of a slab for one block"
             )
         space = mark.hex()[:32]
         index = FileIndex(

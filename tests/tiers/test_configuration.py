@@ -110,7 +110,7 @@ def test_two_builds_of_one_configuration_find_each_others_blocks(tmp_path: Path)
             r"threads must be a whole number of at least 1, not '3'",
         ),
         ({"kind": "files", "root": "ROOT", "threads": 0}, r"\(files\): threads must be .* 1"),
-        ({"kind": "files", "root": "ROOT", "capacity": "1 GB"}, r'such as "200GiB", not \'1 GB\''),
+        ({"kind": "files", "root": "ROOT", "capacity": "1 GB"}, r"GiB or TiB\), not \'1 GB\'"),
         ({"kind": "files", "root": "ROOT", "direct": "yes"}, r'true, false or "auto", not \'yes\''),
         ({"kind": "files", "root": "ROOT", "io_deadline": "off"}, r'or "none", not \'off\''),
         ({"kind": "files", "root": "ROOT", "io_deadline": -1}, r"io_deadline must be above 0"),
@@ -118,6 +118,16 @@ def test_two_builds_of_one_configuration_find_each_others_blocks(tmp_path: Path)
         ({"kind": "redis", "url": "http://x"}, r"url must be redis://HOST:PORT/DB"),
         ({"kind": "redis"}, r"url is missing; it must be redis://"),
         ({"kind": "s3", "bucket": "b", "prefix": "../x"}, r"prefix must be letters"),
+        ({"kind": "files", "root": "ROOT", "capacity": "-1GiB"}, r"capacity .* GiB or TiB\)"),
+        ({"kind": "files", "root": "ROOT", "capacity": 0}, r"capacity must be bytes .*, not 0"),
+        ({"kind": "files", "root": "ROOT", "threads": 10**9}, r"threads must be at most 1,024"),
+        ({"kind": "redis", "url": "redis://x/cache"}, r"a number for DB"),
+        ({"kind": "redis", "url": "redis://x:99999/0"}, r"url must be redis://HOST:PORT/DB"),
+        ({"kind": "s3", "bucket": ""}, r"bucket must be a bucket's name"),
+        ({"kind": "s3", "bucket": "s3://kv"}, r"without s3:// and without a path, not 's3://kv'"),
+        ({"kind": "s3", "bucket": "kv", "endpoint": "localhost:1"}, r"endpoint must be http://"),
+        ({"kind": "s3", "bucket": "kv", "endpoint": "ftp://x"}, r"endpoint must be http://HOST"),
+        ({"kind": "s3", "bucket": "kv", "endpoint": "http://x:y"}, r"endpoint must be http://HOST"),
     ],
 )
 def test_a_mistake_names_the_setting_and_what_it_may_be(
@@ -129,11 +139,31 @@ def test_a_mistake_names_the_setting_and_what_it_may_be(
         build_tiers({"tiers": [table]})
 
 
+@pytest.mark.parametrize("root", ["", " ", "~/cache", "~someone/cache"])
+def test_a_root_that_would_be_a_folder_below_the_current_one_by_mistake_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="root must be a folder's path, in full and without ~"):
+        build_tiers({"tiers": [{"kind": "files", "root": root}]})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_user_of_an_object_store_without_a_secret_is_a_mistake_that_names_both() -> None:
+    table = {"kind": "s3", "bucket": "kv", "endpoint": "http://x", "access_key_env": "KEY"}
+    with pytest.raises(ConfigError, match="access_key_env and secret_key_env in a configuration"):
+        build_tiers({"tiers": [table]}, environment=SECRETS)
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [
         ({"kind": "redis", "url": "redis://x", "password": "hunter2"}, "name that by password_env"),
         ({"kind": "redis", "url": "redis://:hunter2@x"}, "must not hold a password"),
+        ({"kind": "redis", "url": "redis://x?password=hunter2"}, "must not hold a password"),
+        ({"kind": "redis", "url": "unix:///x?password=hunter2"}, "must not hold a password"),
+        ({"kind": "redis", "url": "redis://x", "password_env": "hunter2"}, "not the secret itself"),
+        ({"kind": "s3", "bucket": "b", "endpoint": "http://a:hunter2@x"}, "must not hold a user"),
         ({"kind": "redis", "url": ["hunter2"]}, "without a password"),
         ({"kind": "s3", "bucket": "b", "secret_key": "hunter2"}, "name that by secret_key_env"),
         ({"kind": "redis", "url": "redis://x", "password_env": "NONE"}, "'NONE', which is not set"),
@@ -152,6 +182,8 @@ def test_two_tiers_of_one_name_and_other_shapes_are_refused(tmp_path: Path) -> N
     for config, said in (
         ({"tiers": [memory, memory]}, r"tiers\[1\]: name must be .* 'memory' is taken"),
         ({}, "tiers must be a list of tables"),
+        ({"tiers": [memory], "namspace": "m"}, "unknown setting 'namspace'; did you mean namespa"),
+        ({"tier": [memory]}, r"unknown setting 'tier'; did you mean tiers\?"),
         ({"tiers": [3]}, r"tiers\[0\] must be a table"),
         ({"tiers": [memory], "namespace": 3}, "namespace must be a text or a table"),
         ({"tiers": [memory], "namespace": {"modell": "m"}}, "unknown field 'modell'"),
@@ -159,6 +191,9 @@ def test_two_tiers_of_one_name_and_other_shapes_are_refused(tmp_path: Path) -> N
     ):
         with pytest.raises(ConfigError, match=said):
             build_tiers(config)
+    for neither in (None, [memory]):
+        with pytest.raises(ConfigError, match="path of a TOML file, or a dictionary with tiers"):
+            build_tiers(neither)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         build_tiers(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("[[tiers]\n")

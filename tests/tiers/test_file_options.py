@@ -44,7 +44,7 @@ def test_a_wrong_option_is_named(tmp_path: Path, options: dict[str, object], wor
 
 def test_a_capacity_below_one_block_is_refused_with_both_numbers(tmp_path: Path) -> None:
     tier = FileTier(tmp_path, capacity_bytes=8191)
-    with pytest.raises(ConfigError, match=r"8191.*8192"):
+    with pytest.raises(ConfigError, match=r"8,191.*8,192"):
         tier.attach(Arena(slots=1, block_bytes=4096))
     tier.shutdown()
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,40 @@ def path_of(rig: Any, key: bytes) -> str:
 
 def objects(store: Any) -> list[str]:
     return sorted(item["path"] for batch in obstore.list(store) for item in batch)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 44\r\n\r\n"
+         b"<Error><Code>NoSuchBucket</Code></Error>    ", "has no such bucket"),
+        (b"HTTP/1.1 501 Not Implemented\r\ncontent-length: 0\r\n\r\n", "the server failed"),
+        (None, "cannot be reached"),
+    ],
+)  # fmt: skip
+def test_the_log_says_why_a_server_fails_and_names_no_address(
+    said: bytes | None, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (port,) = free_ports(1)
+    server = None if said is None else socket.create_server(("127.0.0.1", port))
+    if server is not None:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    peer, _ = server.accept()
+                    with peer:
+                        peer.recv(65536)
+                        peer.sendall(said or b"")
+
+        threading.Thread(target=answer, daemon=True).start()
+    with rig_on("kv", endpoint=f"http://127.0.0.1:{port}", access_key="a", secret_key="b") as rig:
+        assert not rig.store(b"key")
+        assert reason in caplog.text
+        assert "127.0.0.1" not in caplog.text
+    if server is not None:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
 
 
 # --- a real server ---

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +179,31 @@ def test_a_servers_refusal_is_told_apart_and_the_connection_goes_on(
         admin.execute_command("ACL", "DELUSER", "weak")
         owner.remove_all()
         owner.close()
+
+
+def test_a_server_of_another_kind_is_told_as_such() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        store = RedisStore(
+            f"redis://127.0.0.1:{server.getsockname()[1]}",
+            space="s",
+            block_bytes=BLOCK,
+            ttl_seconds=None,
+            timeout=5.0,
+            connections=1,
+        )
+        with pytest.raises(RemoteError, match="is no Redis or Valkey server"):
+            store.headers([b"k" * 32])
+        thread.join()
+        store.close()
 
 
 @pytest.mark.parametrize(
