@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import memory
+from .counted import counted
 from .errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Arena:
         self.slots = slots
         self.block_bytes = block_bytes
         size = slots * block_bytes
-        whole = f"{size:,} bytes for {slots} slots of {block_bytes} bytes"
+        whole = f"{size:,} bytes for {counted(slots, 'slot')} of {block_bytes} bytes"
         # Below a huge page the answer is known, and arenas of tests are many.
         room = memory.available_bytes() if size >= _HUGE_PAGE else None
         if room is not None and size > room:

@@ -12,6 +12,7 @@ from .arena import Arena
 from .cascades import Cascades
 from .claims import Claims
 from .config import ManagerConfig
+from .counted import counted
 from .errors import ConfigError
 from .events import EventLog
 from .exporter import Exporter, register
@@ -100,7 +101,8 @@ def _fitting(arena: Arena | None, slots: int, block_bytes: int) -> Arena:
         return Arena(slots=slots, block_bytes=block_bytes)
     if (arena.slots, arena.block_bytes) != (slots, block_bytes):
         raise ConfigError(
-            f"the arena has {arena.slots} rows of {arena.block_bytes} bytes, the manager was asked "
-            f"for {slots} slots of {block_bytes}; make them equal"
+            f"the arena has {counted(arena.slots, 'row')} of {arena.block_bytes} bytes, the "
+            "manager was asked "
+            f"for {counted(slots, 'slot')} of {block_bytes}; make them equal"
         )
     return arena

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from .blocks import Block, HitPromise, SharedHitPromise
+from .counted import counted
 from .jobs import Load, Read, Send, Write
 from .requests import Request
 from .tiers.base import Key
@@ -112,13 +113,14 @@ class ManagerProbe:
         quarantined = [block.slot for block in primary.quarantine]
         free = [*primary._returned, *range(primary._fresh, primary.slots)]
         if len(free) != primary.free:
-            _wrong(f"{len(free)} free slots, counted {primary.free}")
+            _wrong(f"{counted(len(free), 'free slot')}, counted {primary.free}")
         doubled = [slot for slot, n in Counter(owned + quarantined + free).items() if n > 1]
         if doubled:
             _wrong(f"slots {doubled} are more than one of free, owned, quarantined")
         if len(owned) + len(quarantined) + len(free) != primary.slots:
             _wrong(
-                f"{primary.slots} slots, but {len(owned)} owned, {len(quarantined)} quarantined "
+                f"{counted(primary.slots, 'slot')}, but {len(owned)} owned, {len(quarantined)} "
+                "quarantined "
                 f"and {len(free)} free"
             )
         for key, block in primary.blocks.items():
@@ -126,7 +128,7 @@ class ManagerProbe:
                 _wrong(f"the block of {key!r} says it is {block.key!r}")
         evictable = sum(b.phase is RESIDENT and b.loose for b in primary.blocks.values())
         if evictable != primary.evictable:
-            _wrong(f"{evictable} evictable blocks, counted {primary.evictable}")
+            _wrong(f"{counted(evictable, 'evictable block')}, counted {primary.evictable}")
 
     def _check_pins(self) -> None:
         pins: Counter[Block] = Counter()
@@ -139,7 +141,10 @@ class ManagerProbe:
         pins.update(sending)
         for block in {*self._primary.blocks.values(), *self._primary.quarantine, *pins}:
             if block.pins != pins[block]:
-                _wrong(f"{block.key!r} has {block.pins} pins, {pins[block]} transfers read it")
+                _wrong(
+                    f"{block.key!r} has {counted(block.pins, 'pin')}, read by "
+                    f"{counted(pins[block], 'transfer')}"
+                )
             if not (not block.pins or block.phase is RESIDENT):
                 _wrong(f"{block.key!r} is pinned but {block.phase.name}")
         if self._primary.sending != dict(sending):
@@ -177,7 +182,9 @@ class ManagerProbe:
         if not (primary.permitted.issubset(blocks) and used <= primary.permits):
             _wrong(f"{used} of {primary.permits} permits, or some of blocks that are no more")
         if not (len(primary.sending) <= primary.berths):
-            _wrong(f"{len(primary.sending)} slots cascade, allowed are {primary.berths}")
+            _wrong(
+                f"{counted(len(primary.sending), 'slot')} in cascades, allowed are {primary.berths}"
+            )
         waits = 0
         for block in blocks:
             waits += len(block.waits or ())

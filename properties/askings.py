@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..impl.counted import counted
 from ..impl.geometry import Group
 from ..impl.two_phase import TwoPhase
 from ..model import geometry as by_definition
@@ -50,7 +51,7 @@ def ask_no_more(factory: Factory, *, examples: int, seed: int) -> Askings:
         run = _Run(work, TwoPhase, delay=delay, factory=factory).go()
         found.workloads += 1
         found.checks += run.requests[0].checks
-        where = f"{work}, a tier that answers {delay} steps later"
+        where = f"{work}, a tier that answers {counted(delay, 'step')} later"
         found.others += [f"{wrong}: {where}" for wrong in _beside(run)]
         if not found.others:  # what is asked for a hit is told by the right hit
             found.broken += [f"{wrong}: {where}" for wrong in _asked(run, delay)]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from ..impl.counted import counted
 from ..model.rules import RULES
 from .contracts import CONTRACTS, PROOF, RUNS, TOUR
 from .counterexamples import gather
@@ -61,9 +62,9 @@ def by_proof(
         by_contract.setdefault(verdict.contract, []).append(verdict)
     report.results += [_proof_result(c, mine) for c, mine in by_contract.items()]
     found = Counter(v.verdict for v in every)
-    told_seeds = f"{len(seeds)} seeds" if len(seeds) > 1 else f"seed {seeds[0]}"
+    told_seeds = counted(len(seeds), "seed") if len(seeds) > 1 else f"seed {seeds[0]}"
     report.lines.append(
-        f"proof: {len(every):,} obligations in {time.monotonic() - started:.1f} s: "
+        f"proof: {counted(len(every), 'obligation')} in {time.monotonic() - started:.1f} s: "
         f"{', '.join(f'{n:,} {verdict}' for verdict, n in found.items())} "
         f"(z3 {versions()['z3']}, {told_seeds})"
     )
@@ -83,7 +84,8 @@ def by_readings(chosen: Chosen | None, report: Report) -> None:
     report.doubts += [f"the readings of the table differ: {d}" for d in found.differences[:5]]
     agree = f"{len(found.differences):,} differ" if found.differences else "all agree"
     report.lines.append(
-        f"readings: {found.cases:,} comparisons of the concrete and the symbolic reading in "
+        f"readings: {counted(found.cases, 'comparison')} of the concrete and the symbolic reading "
+        "in "
         f"{time.monotonic() - started:.1f} s: {agree}"
     )
 
@@ -156,8 +158,10 @@ def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) ->
     }
     judge(chosen, report, TOUR, counts, result)
     report.lines.append(
-        f"tour: {result.cases:,} cases, {result.states:,} states, {result.operations:,} operations "
-        f"in {result.seconds:.1f} s; {rules} of {rules + len(result.missing_rules)} rules fired"
+        f"tour: {counted(result.cases, 'case')}, {counted(result.states, 'state')}, "
+        f"{counted(result.operations, 'operation')} "
+        f"in {result.seconds:.1f} s; {rules} of "
+        f"{counted(rules + len(result.missing_rules), 'rule')} fired"
     )
     if result.divergences:
         report.lines.append(
@@ -211,14 +215,16 @@ def by_runs(
     ask_no_more_of(chosen, report, seed)
     seconds = result.seconds - real.seconds
     report.lines.append(
-        f"runs: {result.examples:,} histories, {result.operations:,} operations in "
+        f"runs: {counted(result.examples, 'history', 'histories')}, "
+        f"{counted(result.operations, 'operation')} in "
         f"{seconds:.1f} s (hypothesis {versions()['hypothesis']}, seed {seed})"
     )
     report.lines += fewer(result.examples, examples, "runs")
     if files:
         report.lines.append(
-            f"files: {real.operations:,} operations over a real file tier in {real.seconds:.1f} s; "
-            f"{real.stored:,} blocks written, {real.loaded:,} read back and compared"
+            f"files: {counted(real.operations, 'operation')} over a real file tier in "
+            f"{real.seconds:.1f} s; "
+            f"{counted(real.stored, 'block')} written, {real.loaded:,} read back and compared"
         )
     report.lines += fewer(real.operations, files, "files")
     return result.divergences
@@ -259,7 +265,8 @@ def ask_no_more_of(chosen: Chosen, report: Report, seed: int) -> None:
         verdict, says = "not_reached", "no key was asked for"
     report.results.append(Result(A2, RUNS, verdict, counts, seconds, says))
     report.lines.append(
-        f"consumer: {found.workloads:,} workloads, {found.checks:,} keys asked for in "
+        f"consumer: {counted(found.workloads, 'workload')}, {counted(found.checks, 'key')} asked "
+        "for in "
         f"{seconds:.1f} s"
     )
 

@@ -14,6 +14,7 @@ import msgspec
 
 from tierproof import __version__
 
+from ..impl.counted import counted
 from .managers import SHIPPED, Chosen, UsageError
 from .places import write
 from .report import Report
@@ -104,7 +105,7 @@ def _measured(
     load = [os.getloadavg()[0]]
     tables = []
     for number in resident:
-        with terminal.patiently(f"{number:,} resident blocks") as step:
+        with terminal.patiently(f"{counted(number, 'resident block')}") as step:
             tables.append(
                 results.table(number, measure(number, rounds, make_ours, make_stock, step))
             )

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..impl.answers import Consumer
+from ..impl.counted import counted
 from ..impl.geometry import Group
 from .consumers import CONSUMERS
 from .report import Measure, Report
@@ -83,7 +84,7 @@ def bench_scan(terminal: Terminal, *, lengths: tuple[int, ...] = LENGTHS) -> Rep
         for done, tokens in enumerate(lengths):
             _compare(
                 report,
-                f"{tokens:,} tokens, all passes",
+                f"{counted(tokens, 'token')}, all passes",
                 *(_best(workload(tokens), c) for c in (TWO, ONE)),
             )
             step(done + 1, steps)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from ..impl.counted import counted
 from .bench_calls import SLAB_BLOCKS, rounds_beside
 from .bench_rounds import MIB
 from .bench_servers import remote_tiers
@@ -92,5 +93,7 @@ def bench_tiers(
         ),
         Measure("ratio of the two", median(b.tiers / b.memcpy for b in found), "", CALLS_GOAL),
     ]
-    report.lines.append(f"{sum(b.calls for b in found):,} calls in {rounds} rounds")
+    report.lines.append(
+        f"{counted(sum(b.calls for b in found), 'call')} in {counted(rounds, 'round')}"
+    )
     return report

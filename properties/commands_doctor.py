@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ..impl.counted import counted
 from ..impl.errors import ConfigError, TierError
 from ..impl.tiers.base import Claim, Tier
 from ..impl.tiers.configuration import build_tiers, read_config, size_in_bytes
@@ -64,7 +65,7 @@ def doctor(folder: Path | None, config: Path | None) -> Report:
     report.conclusion = (
         "the configuration cannot be used as it is"
         if report.doubts
-        else f"{advice_given} thing(s) could be better"
+        else f"{counted(advice_given, 'thing')} could be better"
         if advice_given
         else "everything is as it should be"
     )

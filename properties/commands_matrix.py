@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from json import dumps
 from pathlib import Path
 
+from ..impl.counted import counted
 from .generated_tests import FOLDER
 from .managers import UsageError
 from .places import write
@@ -60,7 +61,7 @@ def matrix(
         report.lines += one.lines
     for one in found:
         broken = [
-            f"{c.contract} ({c.operations} operations, {c.seconds:.1f} s)"
+            f"{c.contract} ({counted(c.operations or 0, 'operation')}, {c.seconds:.1f} s)"
             for c in one.cells
             if c.verdict == "violated" and c.method == "tour"
         ]
@@ -75,9 +76,10 @@ def matrix(
         report.lines.append(f"not in the cache, and not checked: {', '.join(left)}")
     count = sum(len(one.counterexamples) for one in found)
     report.conclusion = (
-        f"{count} broken contracts in {len(found)} releases; reproducers in {folder}"
+        f"{counted(count, 'broken contract')} in {counted(len(found), 'release')}; reproducers in "
+        f"{folder}"
         if count
-        else f"no contract is broken in {len(found)} releases"
+        else f"no contract is broken in {counted(len(found), 'release')}"
     )
     return report
 

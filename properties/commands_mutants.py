@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ..impl.counted import counted
 from .report import Report
 from .terminal import Terminal
 
@@ -28,7 +29,9 @@ def mutants(terminal: Terminal, search: float) -> Report:
         told = ", ".join(f"{n} {v}" for v, n in verdicts.most_common())
         by = ", ".join(f"{killer} {n}" for killer, n in killers.most_common())
         seconds = sum(m.seconds for m in mine)
-        report.lines.append(f"{name}: {len(mine):,} mutants in {seconds:.1f} s: {told} (by {by})")
+        report.lines.append(
+            f"{name}: {counted(len(mine), 'mutant')} in {seconds:.1f} s: {told} (by {by})"
+        )
         reasons = Counter(m.reason for m in mine if m.verdict == "equivalent")
         report.lines += [f"  equivalent: {n:,}, because {why}" for why, n in reasons.items()]
     return report

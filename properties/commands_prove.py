@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from ..impl.counted import counted
 from .checks import by_proof, by_readings
 from .contracts import PROOF
 from .managers import UsageError
@@ -49,7 +50,8 @@ def _conclusion(report: Report) -> str:
     if report.exit:
         return "the table was not found to break a contract, but not everything could be proved"
     return (
-        f"the table keeps {proved} contracts for any number of keys, tiers, requests, slots and "
+        f"the table keeps {counted(proved, 'contract')} for any number of keys, tiers, requests, "
+        "slots and "
         "transfers"
     )
 
@@ -85,7 +87,8 @@ def _ask_spacer(report: Report) -> None:
             report.doubts.append(f"{said}, but the plain solver does not accept its invariant")
     agreed = sum(o.verdict == "holds" and o.checked for o in opinions)
     report.lines.append(
-        f"second opinion: of {len(opinions)} statements of contracts Spacer proves {agreed} with "
+        f"second opinion: of {counted(len(opinions), 'statement')} of contracts Spacer proves "
+        f"{agreed} with "
         f"invariants of its own, checked again, in {time.monotonic() - began:.1f} s"
     )
 
@@ -102,6 +105,7 @@ def _ask_cvc5(report: Report, folder: Path, step: Step) -> None:
         report.doubts += [f"cvc5 does not prove of {answer.rule}: {q}" for q in answer.failed]
         step(done, len(paths))
     report.lines.append(
-        f"export: {len(paths)} SMT-LIB files in {folder}; cvc5 {versions()['cvc5']} proves "
-        f"{proved:,} questions in {time.monotonic() - began:.1f} s"
+        f"export: {counted(len(paths), 'SMT-LIB file')} in {folder}; cvc5 {versions()['cvc5']} "
+        "proves "
+        f"{counted(proved, 'question')} in {time.monotonic() - began:.1f} s"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..impl.counted import counted
 from . import strips
 from .consumers import CONSUMERS
 from .managers import UsageError
@@ -96,10 +97,11 @@ def _lines(run: Run, consumer: str, delay: int) -> list[str]:
     )
     if not figures["peak_slots"]:  # nothing is promised until read
         promised = ""
+    tokens = counted(figures["hit_tokens"], "token")
     ratio = f"{promoted / read:.2f} promoted for each block read" if read else "nothing is read"
     return [
-        f"consumer {consumer}, a tier that answers {delay} step{'s' * (delay != 1)} later",
+        f"consumer {consumer}, a tier that answers {counted(delay, 'step')} later",
         f"stored {figures['stored']:,}, checked {figures['checks']:,}, promoted {promoted:,}{gib}, "
         f"read {read:,}, already present {figures['already_present']:,}: {ratio}",
-        f"hit {figures['hit_tokens']:,} tokens in {figures['steps']:,} steps{promised}",
+        f"hit {tokens} in {counted(figures['steps'], 'step')}{promised}",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ..impl.counted import counted
 from .checks import driving, judged
 from .contracts import CONTRACTS, TOUR
 from .counterexamples import gather
@@ -50,9 +51,10 @@ def tour_exhaustively(chosen: Chosen, terminal: Terminal, *, folder: Path) -> Re
         if TOUR in contract.methods and (broken or contract.id not in NOT_DRIVEN):
             report.results.append(judged(chosen, contract.id, EXHAUSTIVE, counts, result))
     report.lines.append(
-        f"exhaustive: {result.histories:,} histories of up to {result.depth} operations, "
-        f"{result.states:,} states, in {result.seconds:.1f} s ({result.rate:,.0f} histories a "
-        "second)"
+        f"exhaustive: {counted(result.histories, 'history', 'histories')} of up to "
+        f"{counted(result.depth, 'operation')}, "
+        f"{counted(result.states, 'state')}, in {result.seconds:.1f} s "
+        f"({result.rate:,.0f} a second)"
     )
     with terminal.progress("counterexamples") as step, driving(chosen):
         report.counterexamples += gather(
@@ -113,9 +115,9 @@ def _report(result: SoakResult) -> Report:
         )
     rate = result.operations / result.seconds if result.seconds else 0.0
     report.lines += [
-        f"soak: {result.operations:,} operations in {result.rounds} rounds and "
-        f"{result.seconds:,.0f} s ({rate:,.0f} a second), seed {result.seed}; {result.hits_read:,} "
-        "blocks read and compared",
+        f"soak: {counted(result.operations, 'operation')} in {counted(result.rounds, 'round')} and "
+        f"{result.seconds:,.0f} s ({rate:,.0f} a second), seed {result.seed}; "
+        f"{counted(result.hits_read, 'block')} read and compared",
         f"memory {result.first_kib / 1024:,.1f} MiB after the first round, "
         f"{result.last_kib / 1024:,.1f} MiB at the end; open files {result.first_files} and "
         f"{result.last_files}",

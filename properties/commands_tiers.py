@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from ..impl.counted import counted
 from .budget import Budget
 from .report import VIOLATED, Report
 from .terminal import Terminal
@@ -31,7 +32,10 @@ def check(spec: str, terminal: Terminal, *, operations: int, budget: float | Non
     faults = sum(r.counts.get("faults", 0) for r in report.results)
     kills = sum(r.counts.get("kills", 0) for r in report.results)
     jobs = sum(r.counts.get("reports", 0) for r in report.results)
-    report.lines.append(f"{jobs:,} jobs, {faults} injected faults, {kills} killed writers")
+    report.lines.append(
+        f"{counted(jobs, 'job')}, {counted(faults, 'injected fault')}, "
+        f"{counted(kills, 'killed writer')}"
+    )
     damaged = [r for r in report.results if r.contract == "T3-bytes" and r.verdict == "holds"]
     if damaged and not any(r.counts.get("faults") for r in damaged):
         report.lines.append("no stored bytes were found that could be damaged")

@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from ..impl.counted import counted
 from ..model.operations import Operation, PrepareStore, Setting
 from ..model.reference import Submitted
 from ..model.vocabulary import ANSWERS
@@ -114,7 +115,7 @@ class Counterexample:
         """The history for a reader: numbered operations with what was answered."""
         count = len(self.shown)
         by = f", found by {together(self.methods)}" if self.methods else ""
-        operations = "one operation" if count == 1 else f"{count} operations"
+        operations = "one operation" if count == 1 else counted(count, "operation")
         told = [f"{self.contract} is broken by {self.manager} after {operations}{by}"]
         told += [line for said in self.raised for line in _wrapped(f"On the way {said}.", width)]
         told += [""]
@@ -125,7 +126,9 @@ class Counterexample:
         for number, step in enumerate(self.shown, 1):
             if count > LONG and FEW < number <= count - LONG + FEW:
                 if number == FEW + 1:
-                    told.append(f"       ... {count - LONG:,} operations, all of them in the file")
+                    told.append(
+                        f"       ... {counted(count - LONG, 'operation')}, all of them in the file"
+                    )
                 continue
             told.append(f"  {number:>3}. {say(step.op):<{room}}   {step.answer}".rstrip())
             told += [f"       -> {start}" for start in step.starts]

@@ -11,6 +11,7 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
+from ..impl.counted import counted
 from ..model import operations as ops
 from .counterexamples import ANSWERED, FEW, LONG, Counterexample, Shown
 from .wording import MIND_WORDS, MOOD_WORDS, say_value, together
@@ -142,7 +143,7 @@ def rows(found: Counterexample) -> list[tuple[str, list[Mark]]]:
         marks = list(_marks(step, sources))
         if count > LONG and FEW < number <= count - LONG + FEW:
             if number == FEW + 1:
-                drawn.append(("", [Mark(f"... {count - LONG:,} operations are not shown")]))
+                drawn.append(("", [Mark(f"... {counted(count - LONG, 'operation')} not shown")]))
             continue
         drawn.append((f"{number}.", marks))
     return drawn

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..impl.counted import counted
 from ..model import operations as ops
 from ..model.operations import Seen
 from ..model.reference import Forbidden, Outcome, State, has_pending_work
@@ -299,11 +300,11 @@ class Comparison:
                 contract = "L4-submitted-once" if dropped else "S1-slot-exclusive"
                 yield contract, f"{key} owns slot {have}, right: {want}", want, have
         if driver.observes("pins"):
-            pins, counted = len(world.pins(key)), probe.pins(key)
-            if counted != pins:
+            pins, told = len(world.pins(key)), probe.pins(key)
+            if told != pins:
                 lied = any(m[0] == "misreport" for mail in self.before.mail.values() for m in mail)
                 contract = "S4-operations" if lied else "S3-pins"
-                yield contract, f"{key} has {counted} pins, right: {pins}", pins, counted
+                yield contract, f"{key} has {counted(told, 'pin')}, right: {pins}", pins, told
         if want is not None and world.phase(key) == "RESIDENT" and driver.observes("slot_of"):
             data = driver.read_slot(want)
             if data is not None and data != payload(key, driver.block_bytes):
@@ -316,7 +317,7 @@ class Comparison:
             if have != free:
                 yield (
                     self._blame_slots(have > free),
-                    f"{have} slots are free, right: {free}",
+                    f"{count(have, 'slot')} free, right: {free}",
                     free,
                     have,
                 )

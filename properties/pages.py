@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from ..impl.counted import counted
 from ..model.events import EVENTS, Event
 from ..model.rules import RULES, Rule
 from ..model.vocabulary import DERIVED, ENVIRONMENT, FIELDS, LINKS
@@ -59,7 +60,8 @@ def _specification(rules: tuple[Rule, ...]) -> Iterator[str]:
     yield from _table(("phase", "says"), ((_code(p), s) for p, s in phrases.PHASES.items()))
     yield from ("## The rules", "")
     yield (
-        f"{len(rules)} rules for {len(EVENTS)} events. Exactly one rule matches whenever an event "
+        f"{counted(len(rules), 'rule')} for {len(EVENTS)} events. Exactly one rule matches "
+        "whenever an event "
         "is offered, which is proved. What a rule does not mention stays as it is."
     )
     yield ""

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Hashable, Sequence
 
+from ..impl.counted import counted
 from ..impl.keys import BlockKey, Namespace
 from ..impl.tiers.base import Claim
 from .tier_bench import BLOCK_BYTES, Bench, keys
@@ -113,7 +114,8 @@ def t9_raises(bench: Bench) -> None:
                 landed = rig.report(good, 5.0).landed
             except TierBroken:
                 raise TierBroken(
-                    "T9-raises", f"after {n + 1} impossible load(s) nothing is reported any more"
+                    "T9-raises",
+                    f"after {counted(n + 1, 'impossible load')} nothing is reported any more",
                 ) from None
             again = landed or rig.store(*some)
             if not again:
@@ -242,7 +244,7 @@ def d1_bytes(bench: Bench) -> None:
                 rig.until(
                     lambda: any(job in rig.reports for job in open_jobs),
                     "T2-one-report",
-                    f"{len(open_jobs)} jobs are not reported",
+                    f"none of {counted(len(open_jobs), 'job')} is reported",
                 )
             rig.poll()
             rig.ask(rng.choice(some))

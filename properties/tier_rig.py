@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 from ..impl.arena import Arena
+from ..impl.counted import counted
 from ..impl.tiers.base import NO_REQUEST, Claim, JobReport, Key, LoadJob, StoreJob, Tier
 
 PATIENCE = 20.0
@@ -118,7 +119,8 @@ class TierRig:
             if foreign:
                 raise TierBroken(
                     "T2-one-report",
-                    f"job {report.job_id} was reported to have landed {len(foreign)} key(s) that "
+                    f"job {report.job_id} was reported to have landed "
+                    f"{counted(len(foreign), 'key')} that "
                     "it does not have",
                 )
             self.reports[report.job_id] = report

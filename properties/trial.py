@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from ..impl.counted import counted
 from . import watch_tour, watched
 from .budget import Budget
 from .checks import ask_no_more_of, driving, fewer, judge
@@ -151,9 +152,11 @@ class ManagerTrial:
         watched.judge(self._chosen, self.report, method, seen)
         if method == RUNS:
             ask_no_more_of(self._chosen, self.report, self._seed)
+        each = ("case",) if method == TOUR else ("history", "histories")
         self.report.lines.append(
-            f"{method}: {seen.cases:,} {'cases' if method == TOUR else 'histories'}, "
-            f"{seen.operations:,} operations in {seen.seconds:.1f} s; judged by what is seen alone"
+            f"{method}: {counted(seen.cases, *each)}, "
+            f"{counted(seen.operations, 'operation')} in {seen.seconds:.1f} s; judged by what is "
+            "seen alone"
         )
         if method == RUNS:
             self.report.lines += fewer(seen.cases, self._histories, RUNS)
@@ -181,15 +184,16 @@ class ManagerTrial:
         }
         judge(self._chosen, self.report, TOUR, counts, toured)
         self.report.lines.append(
-            f"tour: {whole - left} of {whole} rooms, {toured.cases:,} cases, "
-            f"{toured.operations:,} operations in {toured.seconds:.1f} s"
+            f"tour: {whole - left} of {counted(whole, 'room')}, {counted(toured.cases, 'case')}, "
+            f"{counted(toured.operations, 'operation')} in {toured.seconds:.1f} s"
         )
         if not whole:
             self._skip(TOUR, "no room of the tour was walked through")
         elif left:
             self._skip(
                 TOUR,
-                f"nothing was found, but {left} of the tour's {whole} rooms were not finished"
+                f"nothing was found, but the tour left {left} of {counted(whole, 'room')} "
+                "unfinished"
                 f"{self._short()}",
             )
         return toured.divergences
@@ -215,8 +219,9 @@ class ManagerTrial:
         judge(self._chosen, self.report, RUNS, counts, drawn)
         ask_no_more_of(self._chosen, self.report, seed)
         self.report.lines.append(
-            f"runs: {drawn.histories:,} histories from seed {seed} on, {drawn.operations:,} "
-            f"operations in {alone:.1f} s; {real.operations:,} operations over real files"
+            f"runs: {counted(drawn.histories, 'history', 'histories')} from seed {seed} on, "
+            f"{counted(drawn.operations, 'operation')} in {alone:.1f} s; "
+            f"{counted(real.operations, 'operation')} over real files"
         )
         self.report.lines += fewer(drawn.histories, self._histories, RUNS)
         if not drawn.histories:

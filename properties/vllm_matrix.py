@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from ..impl.counted import counted
 from .checks import A2, NOT_DRIVEN
 from .contracts import CONTRACTS, RUNS, TOUR
 from .counterexamples import Counterexample
@@ -91,7 +92,8 @@ def check(version: str, settings: Settings) -> Checked:
         checked.cells += _cells(chosen, version, method, result)
         cut = f"; not to full depth: {', '.join(result.cut)}" if result.cut else ""
         checked.lines.append(
-            f"vLLM {version}, {method}: {result.cases:,} cases, {result.operations:,} operations "
+            f"vLLM {version}, {method}: {counted(result.cases, 'case')}, "
+            f"{counted(result.operations, 'operation')} "
             f"in {result.seconds:.1f} s{cut}"
         )
     checked.counterexamples = list(_counterexamples(chosen, toured, ran))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from ..impl.counted import counted
 from ..model import operations as ops
 from ..model.operations import Setting
 from .driver import Driver, Factory, Got
@@ -168,7 +169,10 @@ class Watch(Answers, Copies):
                 continue
             self.reached["S3-pins"] += 1
             if readers := facts.readers(key):
-                yield "S3-pins", f"{key} was evicted, and {readers} transfers read it"
+                yield (
+                    "S3-pins",
+                    f"{key} was evicted, read by {counted(readers, 'transfer')}",
+                )
             if key in facts.hit:
                 yield (
                     "L6-hit-holds",

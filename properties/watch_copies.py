@@ -106,7 +106,7 @@ class Copies:
             yield "S3-pins", f"{said}nobody reads, writes or was promised a block"
         else:
             contract = "F1-partial-failure" if self.facts.failures else "S1-slot-exclusive"
-            yield contract, f"{said}only {blocks} of them hold a block"
+            yield contract, f"{said}blocks are in {blocks} of them"
 
     def _complete_store(self, op: ops.CompleteStore, got: Got) -> Iterator[Broken]:
         facts, copy = self.facts, self._ended(op.number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..impl.counted import counted
 from ..model import operations as ops
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def _pending(watch: Watch) -> Iterator[Broken]:
     if says and quiet >= PATIENCE and not resting and _nothing_runs(watch):
         yield (
             "W1-pending-work",
-            f"has_pending_work() is True after {quiet} steps in which no tier had a job and "
+            f"has_pending_work() is True after {counted(quiet, 'step')} in which no tier had a job "
+            "and "
             "nothing was asked for",
         )
 
@@ -135,7 +137,7 @@ def probed(watch: Watch, told: list[Job]) -> Iterator[Broken]:
             apart = len(touched - set(slots.values()))
             if not total - apart <= free + len(slots) <= total:
                 contract = "F1-partial-failure" if facts.failures else "S1-slot-exclusive"
-                said = f"{free} slots are free and {len(slots)} have a block, of {total}"
+                said = f"of {counted(total, 'slot')} {free} free and {len(slots)} with a block"
                 yield contract, said
         for job in told:
             yield from _as_reported(watch, job, slots)
@@ -144,7 +146,10 @@ def probed(watch: Watch, told: list[Job]) -> Iterator[Broken]:
             readers, pins = facts.readers(key), driver.probe.pins(key)
             watch.reached["S3-pins"] += bool(readers)
             if readers != pins:
-                yield "S3-pins", f"{key} has {pins} pins, and {readers} transfers read it"
+                yield (
+                    "S3-pins",
+                    f"{key} has {counted(pins, 'pin')}, read by {counted(readers, 'transfer')}",
+                )
     if driver.observes("resident_keys") and (watch.prompt or facts.phase == 0):
         shown = set(driver.probe.resident_keys())
         settled = watch.prompt or isinstance(watch.history[-1], ops.StepEnd)

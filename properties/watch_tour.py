@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..impl.counted import counted
 from ..model.operations import Operation, RequestSetting, Setting, TierSetting
 from .driver import Factory
 from .watch import Watch
@@ -155,7 +156,7 @@ def _at(
 _T, _R = TierSetting, RequestSetting
 LARGE = tuple(
     Room(
-        f"large, {slots} slots",
+        f"large, {counted(slots, 'slot')}",
         "everything at once",
         Setting(
             slots=slots,

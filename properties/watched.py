@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..impl.counted import counted
 from ..model.operations import Operation, Setting
 from ..model.reference import Submitted
 from .checks import A2, NEEDED_CALLS, NOT_DRIVEN, Progress, driving
@@ -40,7 +41,8 @@ def by_tour(chosen: Chosen, report: Report, progress: Progress | None = None) ->
         result = tour(chosen.factory, progress=progress)
     judge(chosen, report, TOUR, result)
     report.lines.append(
-        f"tour: {result.cases:,} cases, {result.states:,} states, {result.operations:,} operations "
+        f"tour: {counted(result.cases, 'case')}, {counted(result.states, 'state')}, "
+        f"{counted(result.operations, 'operation')} "
         f"in {result.seconds:.1f} s; judged by what is seen alone"
     )
     if result.cut:
@@ -62,7 +64,8 @@ def by_runs(
     judge(chosen, report, RUNS, result)
     report.results.append(Result(A2, RUNS, "not_observable", says=NOT_DRIVEN))
     report.lines.append(
-        f"runs: {result.cases:,} histories, {result.operations:,} operations in "
+        f"runs: {counted(result.cases, 'history', 'histories')}, "
+        f"{counted(result.operations, 'operation')} in "
         f"{result.seconds:.1f} s (seed {seed}); judged by what is seen alone"
     )
     return as_found(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..impl.counted import counted
 from ..model import operations as ops
 from ..model.operations import Setting
 from ..model.reference import Submitted
@@ -31,7 +32,7 @@ def together(names: Iterable[str], nothing: str = "nothing") -> str:
 
 def count(number: int, thing: str) -> str:
     """`1 slot is`, `2 slots are`."""
-    return f"{number} {thing} is" if number == 1 else f"{number} {thing}s are"
+    return f"{counted(number, thing)} {'is' if number == 1 else 'are'}"
 
 
 def still_to_happen(state: State) -> str:
@@ -125,7 +126,7 @@ def say_submitted(job: Submitted) -> str:
 
 def say_setting(setting: Setting) -> str:
     """Where a history begins, as sentences."""
-    told = [f"{setting.slots} slot{'s' if setting.slots != 1 else ''}"]
+    told = [counted(setting.slots, "slot")]
     for tier in setting.tiers:
         said = f"tier {tier.name} has {together(tier.has)}"
         if tier.undecided:

@@ -52,7 +52,8 @@ class Planes:
         counts = sorted({plane.shape[0] for plane in found})
         if len(counts) > 1:
             raise ConfigError(
-                f"the tensors of a KV group count {counts} blocks; put tensors that do not share "
+                f"the tensors of a KV group differ in their blocks, {counts}; put tensors that do "
+                "not share "
                 "block ids into groups of their own"
             )
         self.blocks = counts[0]

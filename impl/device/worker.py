@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..arena import Arena
+from ..counted import counted
 from ..errors import ConfigError, ContractViolation
 from .backend import DeviceBackend, Event, Stream
 from .lanes import Group, Lane, Loads, Piece, Stores
@@ -230,8 +231,9 @@ class DeviceWorker:
             raise ContractViolation(f"operation {number} is in flight already")
         if not len(slots) == len(blocks) == len(groups):
             raise ContractViolation(
-                f"operation {number} has {len(slots)} slots, but {len(blocks)} blocks and "
-                f"{len(groups)} groups were named; name one for each"
+                f"operation {number} has {counted(len(slots), 'slot')}, but "
+                f"{counted(len(blocks), 'block')} and "
+                f"{counted(len(groups), 'group')} named; name one for each"
             )
         chosen: dict[int, list[tuple[int, int]]] = {}
         for slot, block, group in zip(slots, blocks, groups, strict=True):

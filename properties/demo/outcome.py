@@ -8,6 +8,7 @@ from typing import Any
 
 from tierproof import __version__
 
+from ...impl.counted import counted
 from .prompt import (
     BLOCK_BYTES,
     DECODED,
@@ -151,7 +152,7 @@ class Outcome:
             ("  secondary to primary tier", resumed.promoted, resumed.promoted * BLOCK_BYTES, None),
             ("  primary tier to device", read, resumed.loaded_bytes, None),
             (
-                f"prefill of the other {TOKENS - resumed.hit:,} tokens",
+                f"prefill of the other {counted(TOKENS - resumed.hit, 'token')}",
                 None,
                 None,
                 times["compute_the_rest"],
@@ -162,7 +163,7 @@ class Outcome:
     def lines(self) -> list[str]:
         """What is to be said besides the figures."""
         resumed, figures = self.resumed, self.as_json()["ratios"]
-        waves = f"{resumed.waves} wave{'s' * (resumed.waves != 1)}"
+        waves = counted(resumed.waves, "wave")
         found = [
             f"stored: {len(self.written.fingerprints)} of {blocks_computed()} whole blocks, those "
             "that some hit needs",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...impl.counted import counted
 from . import rows
 from .clock import now, since
 from .scenarios import Draw, Times, batches
@@ -96,7 +97,7 @@ def misses_floor(floor: Floor, draw: Draw) -> Times:
     tables = [floor.blocks, *floor.tiers]
     first = _gets(tables, keys) / len(keys)
     if len(floor.tiers) != 2:
-        return {f"MISS, {len(floor.tiers)} tier" + ("s" if len(floor.tiers) > 1 else ""): first}
+        return {f"MISS, {counted(len(floor.tiers), 'tier')}": first}
     return {
         "MISS, 2 tiers": first,
         "MISS, 2 tiers, counted": first,

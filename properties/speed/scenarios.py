@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...impl.counted import counted
 from . import rows
 from .side import Keys, Side, WrongAnswerError, keys_of
 
@@ -62,7 +63,7 @@ def _require(holds: bool, words: str) -> None:
 # -- lookups -------------------------------------------------------------------------------------
 
 
-def hits(side: Side, draw: Draw, *, counted: str = "") -> Times:
+def hits(side: Side, draw: Draw, *, suffix: str = "") -> Times:
     """A request looks up resident blocks, and does so again in the next step."""
     keys = keys_of(draw.resident(rows.SCAN))
     request = side.begin("hits", keys)
@@ -71,12 +72,12 @@ def hits(side: Side, draw: Draw, *, counted: str = "") -> Times:
     again = side.lookups(keys, request) / len(keys)
     side.expect("HIT", keys[:LOOKED_AT], request)
     side.settle(request)
-    return {f"HIT, first time{counted}": first, f"HIT, repeated{counted}": again}
+    return {f"HIT, first time{suffix}": first, f"HIT, repeated{suffix}": again}
 
 
 def hits_counted(side: Side, draw: Draw) -> Times:
     """The same where lookups are counted."""
-    return hits(side, draw, counted=", counted")
+    return hits(side, draw, suffix=", counted")
 
 
 def pending(side: Side, draw: Draw) -> Times:
@@ -96,7 +97,7 @@ def pending(side: Side, draw: Draw) -> Times:
     return {"HIT_PENDING, first time": first, "HIT_PENDING, repeated": again}
 
 
-def misses(side: Side, draw: Draw, *, counted: str = "") -> Times:
+def misses(side: Side, draw: Draw, *, suffix: str = "") -> Times:
     """Nobody has the blocks, and every tier says so at once."""
     keys = keys_of(draw.new(rows.LOOKUPS))
     request = side.begin("misses", keys)
@@ -106,14 +107,13 @@ def misses(side: Side, draw: Draw, *, counted: str = "") -> Times:
     side.expect("MISS", keys[:LOOKED_AT], request)
     side.settle(request)
     tiers = len(side.tiers)
-    name = f"MISS, {tiers} tier" + ("s" if tiers > 1 else "")
-    also = {"MISS, 2 tiers, repeated": again} if tiers == 2 and not counted else {}
-    return {f"{name}{counted}": first, **also}
+    also = {"MISS, 2 tiers, repeated": again} if tiers == 2 and not suffix else {}
+    return {f"MISS, {counted(tiers, 'tier')}{suffix}": first, **also}
 
 
 def misses_counted(side: Side, draw: Draw) -> Times:
     """The same where lookups are counted."""
-    return misses(side, draw, counted=", counted")
+    return misses(side, draw, suffix=", counted")
 
 
 def scans(side: Side, draw: Draw) -> Times:
@@ -183,7 +183,10 @@ def _end_of_step(side: Side, draw: Draw, *, jobs: int, times: int) -> float:
     for _ in range(times):
         requests = _queue_jobs(side, draw, jobs)
         took += side.steps(1)
-        _require(side.report(False) == jobs, f"{jobs} promotions were not {jobs} blocks in jobs")
+        _require(
+            side.report(False) == jobs,
+            f"{counted(jobs, 'promotion')} did not become {counted(jobs, 'block')} in jobs",
+        )
         side.steps(1)
         side.settle(*requests)
     return took / times

@@ -8,6 +8,7 @@ from rich import box
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ...impl.counted import counted
 from . import charts
 from .results import BYTES_GOAL, Goal, Line, Result, RowResult, Spread, Table, goals
 
@@ -66,7 +67,7 @@ def heads(result: Result) -> tuple[str, ...]:
 def terminal_table(result: Result, table: Table) -> RichTable:
     """All rows, in the terminal; without a stock manager its columns are left out."""
     left_out = (1,) if result.stock else (1, 3, 4, 5)
-    title = f"{table.resident:,} resident blocks"
+    title = counted(table.resident, "resident block")
     if result.stock:
         title += f"; the ratio is {result.stock} to ours"
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=title)
@@ -114,8 +115,8 @@ def chart(result: Result) -> str:
         if result.stock
         else "time of ours / the dictionary lookups alone: less is better"
     )
-    title = f"Calls of the manager: median of {result.rounds} rounds, least and greatest"
-    series = [f"{table.resident:,} resident blocks" for table in result.tables]
+    title = f"Calls of the manager: median of {counted(result.rounds, 'round')}, least and greatest"
+    series = [counted(table.resident, "resident block") for table in result.tables]
     return charts.dots(title, axis, series, rows)
 
 
@@ -160,11 +161,12 @@ def _page(result: Result) -> Iterator[str]:
     )
     yield ""
     yield (
-        f"Measured by `{result.command}` on a machine with {machine.cpus} cores "
+        f"Measured by `{result.command}` on a machine with {counted(machine.cpus, 'core')} "
         f"({machine.architecture}, Python {machine.python}), load "
         f"{' and '.join(f'{one:g}' for one in machine.load)} at the begin and at the end. Times "
         "are processor time of the thread: what it waits for on a busy machine is no manager's. "
-        f"The sides alternate within {result.rounds} rounds, so that a busy neighbour disturbs all "
+        f"The sides alternate within {counted(result.rounds, 'round')}, so that a busy neighbour "
+        "disturbs all "
         "alike; a figure is the median of the rounds, a ratio the median of the rounds' ratios, "
         "with the least and the greatest. The garbage collector is on. Ratios matter, times do "
         "not: another machine has other times."
@@ -183,7 +185,7 @@ def _page(result: Result) -> Iterator[str]:
         ),
     )
     for table in result.tables:
-        yield from (f"## {table.resident:,} resident blocks", "")
+        yield from (f"## {counted(table.resident, 'resident block')}", "")
         yield from _markdown(heads(result), map(_cells, table.rows))
     yield from _fairness()
     yield from _reasons()

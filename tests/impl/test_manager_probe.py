@@ -147,7 +147,7 @@ def _damage_block(name: str, /, **fields: object) -> Damage:
         (_damage_block("stored", key="zeta"), "the block of 'stored' says it is 'zeta'"),
         (lambda rig: setattr(rig.manager._primary, "evictable", 99), "evictable blocks, counted"),
         (lambda rig: setattr(rig.manager._primary, "evictable", -1), "evictable blocks, counted"),
-        (_damage_block("stored", pins=5), "has 5 pins, 1 transfers read it"),
+        (_damage_block("stored", pins=5), "has 5 pins, read by 1 transfer"),
         (lambda rig: rig.manager._primary.sending.clear(), "berths differ"),
         (lambda rig: rig.manager._requests.queued.clear(), "is QUEUED and not queued"),
         (_damage_block("queued", phase=Phase.LOADING), "'queued' is LOADING and queued"),
