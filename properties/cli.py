@@ -241,7 +241,15 @@ def spec(
 
 @app.command()
 def scan(
-    workload: Annotated[Path, typer.Argument(metavar="WORKLOAD.json")],
+    workload: Annotated[
+        Path,
+        typer.Argument(
+            metavar="WORKLOAD.json",
+            help="What is asked of which cache, as a JSON object: version (1), blocks_per_chunk, "
+            "groups, primary_slots, tiers, requests and, if bytes are to be told, bytes_per_block. "
+            "docs/scan.md says what is in each; docs/workloads has examples.",
+        ),
+    ],
     consumer: Annotated[
         str,
         typer.Option(

@@ -17,10 +17,14 @@ def add_to(app: typer.Typer) -> None:
 
 def demo(
     tier: Annotated[
-        str, typer.Option("--tier", metavar="NAME", help="file, s3 or redis.")
+        str,
+        typer.Option("--tier", metavar="NAME", help="What keeps the blocks: file, s3 or redis."),
     ] = "file",
     device: Annotated[
-        str, typer.Option("--device", metavar="NAME", help="cpu, or cuda where there is a GPU.")
+        str,
+        typer.Option(
+            "--device", metavar="NAME", help="What computes: cpu, or cuda where there is one."
+        ),
     ] = "cpu",
     seed: Annotated[
         int,
@@ -29,7 +33,12 @@ def demo(
         ),
     ] = 0,
     layout: Annotated[
-        str, typer.Option("--kv-layout", metavar="NAME", help="layer-first or block-first.")
+        str,
+        typer.Option(
+            "--kv-layout",
+            metavar="NAME",
+            help="How a block lies there: layer-first or block-first.",
+        ),
     ] = "layer-first",
     checksums: Annotated[
         bool,
@@ -43,8 +52,8 @@ def demo(
         typer.Option(
             "--config",
             metavar="FILE.toml",
-            help="Use the first tier of this kind that it describes (also: TIERPROOF_CONFIG); a "
-            "folder or server of the run's own if none.",
+            help="Use the first tier of this kind that this file describes, as docs/tiers.md says "
+            "(also: TIERPROOF_CONFIG); a folder or server of the run's own if none.",
         ),
     ] = None,
     json: JsonOption = None,

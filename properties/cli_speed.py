@@ -53,7 +53,11 @@ def bench_manager(
     ] = None,
     again: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE.json", help="Measure nothing: show an earlier run."),
+        typer.Option(
+            "--from",
+            metavar="FILE.json",
+            help="Measure nothing: show an earlier run, from what its --json or --pages wrote.",
+        ),
     ] = None,
     json: JsonOption = None,
     plot: Annotated[

@@ -55,7 +55,11 @@ def check_tier(
 def doctor(
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE.toml", help="Also try every tier of it."),
+        typer.Option(
+            "--config",
+            metavar="FILE.toml",
+            help="Also try every tier that this file describes, as docs/tiers.md says.",
+        ),
     ] = None,
     folder: Annotated[
         Path | None,

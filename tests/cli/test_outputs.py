@@ -4,12 +4,10 @@ import os
 import re
 
 import pytest
-import typer
 
-from tierproof.properties.cli import app
 from tierproof.properties.places import writable
 
-from .support import assert_told
+from .support import PARAMETERS, assert_told
 
 
 @pytest.mark.parametrize("option", ["--json", "--junit", "--html"])
@@ -65,14 +63,6 @@ def test_a_folder_of_new_files_is_made_but_none_above_it(run, stand, tmp_path, c
     assert not (tmp_path / "nowhere").exists()
 
 
-def every_parameter(command, name=""):
-    for part, below in getattr(command, "commands", {}).items():
-        yield from every_parameter(below, f"{name} {part}".strip())
-    if not hasattr(command, "commands"):
-        yield from ((f"{name} {one.opts[0]}", one) for one in command.params)
-
-
-PARAMETERS = dict(every_parameter(typer.main.get_command(app)))
 OUTPUTS = [
     name
     for name, one in PARAMETERS.items()
