@@ -15,6 +15,7 @@ from xxhash import xxh3_128_digest
 
 from ..impl.tiers.base import LoadJob, StoreJob, Tier
 from ..impl.tiers.block_tier import BlockTier
+from .report import Report
 from .tier_rig import TierRig
 
 MIB = 1 << 20
@@ -131,13 +132,15 @@ def moved(pump: Pump, keys: Sequence[bytes], what: str) -> Step:
     return lambda number: pump.move(keys, what)
 
 
-def goal_line(what: str, of: list[float], to: list[float], goal: float) -> str:
-    """What was reached, of what, in a line."""
+def tell_goal(report: Report, what: str, of: list[float], to: list[float], goal: float) -> None:
+    """Say in a line what was reached, of what; the report knows whether the goal was."""
     ratios = sorted(a / b for a, b in zip(of, to, strict=True))
     reached = median(ratios)
     word = "reached" if reached >= goal else "missed"
+    if reached < goal:
+        report.missed.append(what)
     quarter = len(ratios) // 4
-    return (
+    report.lines.append(
         f"{what}: {median(of):.2f} GB/s of {median(to):.2f}, ratio {reached:.2f}, in half of the "
         f"rounds {ratios[quarter]:.2f} to {ratios[-1 - quarter]:.2f}; goal {goal:g} {word}"
     )

@@ -16,12 +16,14 @@ from ..impl.arena import Arena
 from ..impl.tiers.base import Tier
 from ..impl.tiers.object_store import ObjectStoreTier
 from ..impl.tiers.redis import RedisTier
-from .bench_rounds import MIB, Pump, Step, Steps, goal_line, moved, ratio, rounds_of, step_of
+from .bench_rounds import MIB, Pump, Step, Steps, moved, ratio, rounds_of, step_of, tell_goal
 from .report import Measure, Report
 from .servers import NoServerError, RedisServer, SeaweedServer
 
 CLIENTS = 4
 """Calls at once to a server, by the tier and by its client library alone."""
+GOAL = 0.8
+"""Which part of what the client library does alone a tier should do."""
 _PAUSE = 0.005
 _LARGE = 30 << 20
 
@@ -66,7 +68,7 @@ def remote_tiers(
                 value = ratio(found[what], found[to])
                 text = f"{name} {what}, {size // MIB} MiB, of the client alone"
                 report.measures.append(Measure(text, value, ""))
-                report.lines.append(goal_line(f"{name} {what}", found[what], found[to], 0.8))
+                tell_goal(report, f"{name} {what}", found[what], found[to], GOAL)
             report.lines.append(f"{name} is measured with {sides.by}, {CLIENTS} calls at once")
 
 

@@ -28,11 +28,11 @@ from .bench_rounds import (
     Step,
     Steps,
     emptied,
-    goal_line,
     moved,
     ratio,
     rounds_of,
     step_of,
+    tell_goal,
 )
 from .bench_stock import VERSION, StockFileTier, stock_release
 from .managers import UsageError
@@ -133,7 +133,7 @@ def _compare(
         named = f"{what}, {size // MIB} MiB, {of}"
         report.measures.append(Measure(named, ratio(found[what], found[to]), ""))
         if size == 4 * MIB:
-            report.lines.append(goal_line(named, found[what], found[to], goal))
+            tell_goal(report, named, found[what], found[to], goal)
 
 
 def _metered(steps: Steps, pumps: dict[str, Pump], worked: dict[str, list[float]]) -> Steps:

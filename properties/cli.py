@@ -1,8 +1,8 @@
 """The command line: options and exit codes; what a command does is in `commands_...`.
 
-Exit codes: 0 good; 1 a contract is broken, a page is stale, a mutant survived or a demo is not
-identical; 2 usage, could not run, or unknown; 3 our own fault (`tierproof._entry` adds it); 130
-interrupted.
+Exit codes: 0 good; 1 a contract is broken, a page is stale, a mutant survived, a demo is not
+identical, or a goal is missed (`bench ... --check`); 2 usage, could not run, or unknown; 3 our own
+fault (`tierproof._entry` adds it); 130 interrupted.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from .generated_tests import FOLDER
 from .managers import SHIPPED, UsageError, resolve
 from .options import (
     EXAMPLES,
+    CheckOption,
     ExamplesOption,
     FolderOption,
     HtmlOption,
@@ -208,6 +209,7 @@ def soak(
 def bench_verify(
     examples: ExamplesOption = EXAMPLES,
     seed: SeedOption = None,
+    check: CheckOption = False,
     json: JsonOption = None,
     junit: JunitOption = None,
 ) -> None:
@@ -215,7 +217,8 @@ def bench_verify(
     from .commands_bench import bench_verify as run
 
     outputs, terminal = Outputs(json, junit), Terminal()
-    outputs.finish(run(terminal, examples=examples, seed=seed), terminal)
+    report = run(terminal, examples=examples, seed=seed)
+    outputs.finish(report, terminal, check=check)
 
 
 @app.command()
@@ -278,12 +281,14 @@ def scan(
 
 
 @bench.command("scan")
-def bench_scan(json: JsonOption = None, junit: JunitOption = None) -> None:
+def bench_scan(
+    check: CheckOption = False, json: JsonOption = None, junit: JunitOption = None
+) -> None:
     """Measure a scheduling pass: two phases beside one, long prompts and many waiting requests."""
     from .commands_bench_scan import bench_scan as run
 
     outputs, terminal = Outputs(json, junit), Terminal()
-    outputs.finish(run(terminal), terminal)
+    outputs.finish(run(terminal), terminal, check=check)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import JsonOption, Outputs
+from .options import CheckOption, JsonOption, Outputs
 
 
 def add_to(bench: typer.Typer) -> None:
@@ -59,6 +59,7 @@ def bench_manager(
             help="Measure nothing: show an earlier run, from what its --json or --pages wrote.",
         ),
     ] = None,
+    check: CheckOption = False,
     json: JsonOption = None,
     plot: Annotated[
         Path | None,
@@ -97,4 +98,4 @@ def bench_manager(
         plot=writable(plot, "--plot"),
         pages=pages,
     )
-    outputs.finish(report, terminal)
+    outputs.finish(report, terminal, check=check)

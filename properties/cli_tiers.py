@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import HtmlOption, JsonOption, JunitOption, Outputs
+from .options import CheckOption, HtmlOption, JsonOption, JunitOption, Outputs
 
 
 def add_to(app: typer.Typer, bench: typer.Typer) -> None:
@@ -109,6 +109,7 @@ def bench_tiers(
     servers: Annotated[
         bool, typer.Option("--servers/--no-servers", help="Measure Redis and the object store.")
     ] = True,
+    check: CheckOption = False,
     json: JsonOption = None,
 ) -> None:
     """Measure the tiers as shares of what their disk or client library gives."""
@@ -125,4 +126,4 @@ def bench_tiers(
         remote=servers,
         sizes=[size << 20 for size in block or ()],
     )
-    outputs.finish(report, terminal)
+    outputs.finish(report, terminal, check=check)

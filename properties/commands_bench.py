@@ -1,7 +1,7 @@
 """The command `bench verify`: what the checks of `verify` cost on this machine.
 
-Goals are for two cores. A goal that is missed is shown and changes no exit code: the machine may
-be a slow one.
+Goals are for two cores. A goal that is missed is shown, and changes the exit code with `--check`
+alone: the machine may be a slow one.
 """
 
 from __future__ import annotations

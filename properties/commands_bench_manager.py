@@ -46,7 +46,7 @@ def bench_manager(
     plot: Path | None,
     pages: Path | None,
 ) -> Report:
-    """Measure, or show an earlier run again; goals that are missed change no exit code.
+    """Measure, or show an earlier run again; the report knows which goals are missed.
 
     Raises:
         UsageError: something that was given cannot be.
@@ -66,7 +66,9 @@ def bench_manager(
     report.result = msgspec.to_builtins(result)
     for table in result.tables:
         terminal.print(showing.terminal_table(result, table))
-    report.lines += [showing.goal_line(goal) for goal in results.goals(result)]
+    goals = results.goals(result)
+    report.lines += [showing.goal_line(goal) for goal in goals]
+    report.missed += [goal.what for goal in goals if not goal.reached]
     if plot is not None:
         write(plot, showing.chart(result), "--plot")
     if pages is not None:

@@ -57,7 +57,7 @@ def bench_tiers(
     remote: bool,
     sizes: Sequence[int] = (),
 ) -> Report:
-    """Measure the tiers; goals that are missed are told and change no exit code.
+    """Measure the tiers; the report knows which goals are missed.
 
     `total` bytes go through each tier in each round, `moved` beside the manager's calls; `sizes`
     are those of blocks on the disk, in bytes, `SIZES` where none is given.

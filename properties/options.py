@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ..impl.counted import counted
 from .managers import UsageError
 from .places import folder_to_make, writable, write
 from .report import Report, write_json
@@ -63,6 +64,9 @@ FolderOption = Annotated[
         help="Where counterexamples go as pytest files; made if need be.",
     ),
 ]
+CheckOption = Annotated[
+    bool, typer.Option("--check", help="Exit 1 when a goal is missed; without it goals are shown.")
+]
 EXAMPLES = 300
 
 
@@ -84,8 +88,13 @@ class Outputs:
         self.html = writable(html, "--html")
         Outputs.latest = self
 
-    def finish(self, report: Report, terminal: Terminal) -> None:
-        """Show and write the report; the command ends with its exit code."""
+    def finish(self, report: Report, terminal: Terminal, *, check: bool = False) -> None:
+        """Show and write the report; the command ends with its exit code.
+
+        With `check` a goal of a benchmark that is missed is a violation.
+        """
+        if check:
+            _hold_to_goals(report)
         terminal.show(report)
         self.write(report)
         raise typer.Exit(report.exit)
@@ -102,6 +111,14 @@ class Outputs:
             from .html_page import html_page
 
             write(self.html, html_page([report]), "--html")
+
+
+def _hold_to_goals(report: Report) -> None:
+    report.held_to_goals = True
+    if missed := report.missed_goals():
+        report.conclusion = f"{counted(len(missed), 'goal')} missed: {'; '.join(missed)}"
+    elif not report.exit:
+        report.conclusion = "every goal that could be measured is reached"
 
 
 def write_fault(args: Sequence[str], fault: Exception) -> None:

@@ -81,6 +81,11 @@ class Measure:
     unit: str
     goal: float | None = None
 
+    @property
+    def missed(self) -> bool:
+        """Whether it exceeds its goal, or only comes up to it."""
+        return self.goal is not None and self.value >= self.goal
+
 
 @dataclass
 class Report:
@@ -96,6 +101,10 @@ class Report:
     """Fates of mutants (`mutants.Fate`)."""
     pages: list[Page] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    """Goals of a benchmark that were missed, besides those of its measures."""
+    held_to_goals: bool = False
+    """Whether a goal that is missed is a violation."""
     result: dict[str, Any] | None = None
     """The figures of a scan, or of `bench manager`."""
     lines: list[str] = field(default_factory=list)
@@ -117,10 +126,15 @@ class Report:
         verdicts = {r.verdict for r in self.results}
         survived = any(m.verdict == "survived" for m in self.mutants)
         stale = any(p.stale for p in self.pages)
-        if verdicts & RED or survived or stale or self.failures:
+        slow = self.held_to_goals and self.missed_goals()
+        if verdicts & RED or survived or stale or slow or self.failures:
             return VIOLATED
         undecided = "unknown" in verdicts or self.doubts or self.unreached()
         return COULD_NOT if undecided else GOOD
+
+    def missed_goals(self) -> list[str]:
+        """The goals that a benchmark missed, in words."""
+        return [m.what for m in self.measures if m.missed] + self.missed
 
     def of(self, contract: str, method: str) -> Result | None:
         """The result of a contract by a method; None where the method does not apply."""
@@ -194,6 +208,8 @@ class Report:
         }
         if self.failures:
             data["failures"] = self.failures
+        if self.held_to_goals:
+            data["missed"] = self.missed_goals()
         if self.fault:
             data["fault"] = self.fault
         if self.result is not None:  # of `scan` and `bench manager`

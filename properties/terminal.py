@@ -179,9 +179,8 @@ def measures_table(measures: list[Measure]) -> Table:
     table.add_column("goal", justify="right")
     for m in measures:
         goal = "" if m.goal is None else f"< {m.goal:g} {m.unit}"
-        missed = m.goal is not None and m.value >= m.goal
         digits = 0 if float(m.value).is_integer() else 2
-        value = Text(f"{m.value:,.{digits}f} {m.unit}", style="bold red" if missed else "")
+        value = Text(f"{m.value:,.{digits}f} {m.unit}", style="bold red" if m.missed else "")
         table.add_row(m.what, value, goal)
     return table
 

@@ -331,3 +331,14 @@ def test_the_command_that_is_kept_gives_the_same_run(monkeypatch, tmp_path, foun
         "tierproof bench manager --rounds 9 --resident 1000 --resident 2000 "
         "--manager 'mine.py:My Manager'"
     )
+
+
+def test_a_missed_goal_of_an_earlier_run_ends_with_1_where_goals_are_checked(run, tmp_path, result):
+    path = tmp_path / "run.json"
+    path.write_bytes(msgspec.json.encode(result))
+    missed = [goal.what for goal in results.goals(result) if not goal.reached]
+    assert missed, "ours is no faster than itself"
+    code, out, _ = run("--from", path, "--check")
+    assert code == 1
+    assert f"{len(missed)} goals missed: {missed[0]}" in " ".join(out.split())
+    assert run("--from", path)[0] == 0
