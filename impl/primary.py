@@ -245,12 +245,10 @@ class PrimaryTier:
         if block.next is None:  # a search for a victim has stepped over it
             self.policy.restore(block)
 
-    def take_permit(self, block: Block) -> bool:
+    def take_permit(self, block: Block) -> None:
         """Promise the block until read, if the share of promotions allows another."""
-        if len(self.permitted) >= self.permits:
-            return False
-        self.permitted.add(block)
-        return True
+        if len(self.permitted) < self.permits:
+            self.permitted.add(block)
 
     def drop_permit(self, block: Block) -> None:
         """The block is promised to nobody any more, and nobody writes it under a promise."""

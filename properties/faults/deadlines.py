@@ -179,9 +179,8 @@ class ScheduledEndsTheRead(Requests):
 class WaitWithoutAPermit(PrimaryTier):
     """Who waits on a store is never promised more than that it lands."""
 
-    def take_permit(self, block: Block) -> bool:
+    def take_permit(self, block: Block) -> None:
         """None is free."""
-        return False
 
 
 @fault("P1-progress", WAITING, "failures", case="B05")

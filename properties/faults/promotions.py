@@ -166,10 +166,9 @@ class StoresStarved(Lookups):
 class WaitsBeyondTheShare(PrimaryTier):
     """Whoever waits on a store gets a permit, whether one is free or not."""
 
-    def take_permit(self, block: Block) -> bool:
+    def take_permit(self, block: Block) -> None:
         """Never refused."""
         self.permitted.add(block)
-        return True
 
 
 @fault("P2-room-for-stores", SHARE, "batches", "room", case="B21")
