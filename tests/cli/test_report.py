@@ -179,7 +179,7 @@ def test_readings_of_the_table_that_differ_leave_everything_in_doubt(report, sta
         ({"verdict": "broken"}, 1, "Spacer: broken: an invariant (S3-pins)"),
         ({"verdict": "unknown"}, 2, "Spacer: unknown"),
         ({"checked": False}, 2, "the plain solver does not accept its invariant"),
-        ({}, 0, "of 1 statements of contracts Spacer proves 1"),
+        ({}, 0, "of 1 statement of contracts Spacer proves 1"),
     ],
 )
 def test_the_second_opinion_counts(report, stand, opinion, code, words):
@@ -318,7 +318,7 @@ def test_a_mutant_that_survives_is_red(report, stand):
     stand.fates = [fate("table", "a", "killed"), fate("production", "b", "survived")]
     data = report("mutants")
     assert data["exit"] == 1
-    assert "table: 1 mutants" in data["out"]
+    assert "table: 1 mutant " in data["out"]
     assert [c.get("name") for c in data["xml"].findall(".//failure/..")] == ["b"]
 
 

@@ -195,7 +195,7 @@ def test_a_store_of_nothing_ends_at_the_next_poll():
 @pytest.mark.parametrize(
     ("slots", "blocks", "groups", "words"),
     [
-        ((0, 1), [0], None, "2 slots, but 1 blocks"),
+        ((0, 1), [0], None, "2 slots, but 1 block and"),
         ((0,), [4], None, "group 0 has no block 4"),
         ((0,), [-1], None, "group 0 has no block -1"),
         ((4,), [0], None, "no slot 4"),

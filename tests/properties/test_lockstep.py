@@ -189,7 +189,7 @@ BLAMED: dict[str, tuple[str, type[Manager], Setting, tuple[Operation, ...], str]
         lying(pins=lambda pins: pins + 1),
         EMPTY,
         (step,),
-        "k0 has 1 pins, right: 0",
+        "k0 has 1 pin, right: 0",
     ),
     "a block that is evicted for nothing": (
         "S3-pins",
