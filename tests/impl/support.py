@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import count
 from typing import Any
 
 from tierproof import LookupResult, TieredOffloadingManager
+from tierproof.impl.adaptive import AdaptiveReplacement
 from tierproof.impl.arena import Arena
 from tierproof.impl.config import ManagerConfig
 from tierproof.impl.operations import StoreOperation
@@ -264,3 +266,18 @@ def payload(key: Key, arena: Arena) -> bytes:
 def sent(tier: ScriptedTier) -> list[tuple[object, ...]]:
     """The keys of each store job so far."""
     return [job.keys for job in tier.stores]
+
+
+def arc(rig: Rig) -> AdaptiveReplacement:
+    """The policy of a manager that was made with `eviction="arc"`."""
+    policy = rig.manager._primary.policy
+    assert isinstance(policy, AdaptiveReplacement)
+    return policy
+
+
+_fresh = count()
+
+
+def victims(rig: Rig, request: Request, number: int) -> list[object]:
+    """The next blocks to go, in order."""
+    return list(rig.begin_store(request, *(f"new{next(_fresh)}" for _ in range(number))).evicted)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .support import Rig
-from .test_manager_eviction import arc, victims
+from .support import Rig, arc, victims
 
 
 def test_blocks_that_are_read_together_stand_together_with_the_reader():

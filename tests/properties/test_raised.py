@@ -1,5 +1,6 @@
 """A mistake in a manager's own code is named, whichever contract is broken by it."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from tierproof.properties.raised import caught
 from tierproof.properties.watch_tour import Result, Seen, broken_by
 from tierproof.properties.watched import as_found, counterexample
 
-SAMPLE = (Path(__file__).parents[1] / "sample_repository" / "small_manager.py").read_text()
+FOLDER = Path(__file__).parents[1] / "sample_repository"
+SAMPLE = (FOLDER / "small_manager.py").read_text()
 SETTING = Setting(tiers=(TierSetting("t0", has=("k0",)),))
 HISTORY = (Lookup("k0", "r0"),)
 ASKS = "claim = tier.lookup(key, request.info)"
@@ -28,6 +30,7 @@ def changed(tmp_path, right, wrong, *, watched=False):
     if watched:
         text = text.replace(SMALL, f"{SMALL}\n    judged_by_what_is_seen = True")
     (tmp_path / "mine.py").write_text(text)
+    shutil.copy(FOLDER / "small_blocks.py", tmp_path)
     line = next(n for n, said in enumerate(text.splitlines(), 1) if wrong in said)
     return resolve(f"{tmp_path / 'mine.py'}:SmallManager"), f"(mine.py, line {line})"
 
@@ -74,6 +77,7 @@ def test_what_leaves_a_call_is_said_with_its_place(tmp_path, watched, find):
         )
     )
     (tmp_path / "mine.py").write_text(text)
+    shutil.copy(FOLDER / "small_blocks.py", tmp_path)
     found = find(resolve(f"{tmp_path / 'mine.py'}:SmallManager"))
     said = f"raised AttributeError: 'Request' object has no attribute 'inf' {place}"
     assert found.said.startswith(f"lookup {said}")

@@ -4,69 +4,16 @@ It promotes blocks from its tiers and keeps what the GPU stores. It never copies
 and cannot be reset, so it does not claim the contracts that speak of these (`claims`).
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
+
+from small_blocks import Answer, Block, ContractViolation, Event, Key, Operation, Request
 
 from tierproof import Arena
 from tierproof.impl.tiers.base import Claim, LoadJob, RequestInfo, StorePolicy, Tier
 
 LEASE = OVERDUE_AFTER = 30.0
 UNDECIDED_FOR = 5.0
-Answer = Enum("Answer", ["HIT", "HIT_PENDING", "RETRY", "MISS"])
-Key = Hashable
-
-
-class ContractViolation(Exception):
-    """The caller broke the protocol; the kit knows it by its name."""
-
-
-@dataclass
-class Event:
-    """A block became readable, or is no longer."""
-
-    kind: str
-    key: Key
-
-
-@dataclass(eq=False)
-class Request:
-    """A request's handle: an id may be used again, a handle is not."""
-
-    info: RequestInfo
-    tiers: list[Tier]
-    live: bool = True
-    whole: bool = False
-    """Whether some tier wants all of its blocks."""
-
-
-@dataclass(eq=False)
-class Operation:
-    """What the GPU reads or writes: `slots[i]` is the row of `keys[i]`."""
-
-    keys: list[Key]
-    slots: list[int]
-    request: Request
-    reads: bool
-
-
-@dataclass(eq=False)
-class Block:
-    """One key's place in the primary tier."""
-
-    slot: int
-    phase: str  # QUEUED, LOADING, STORING, RESIDENT or OVERDUE
-    since: float = 0.0
-    source: Tier | None = None
-    owner: Request | None = None
-    waits: list[Request] = field(default_factory=list)
-    permit: bool = False
-    pins: int = 0
-    hits: set[Request] = field(default_factory=set)
-    parked: set[Request] = field(default_factory=set)
-    """Who offered it while it was written, for a tier that wants whole requests."""
-
 
 Probe = tuple[Request, Key, Tier]
 """Whom a tier keeps waiting for an answer."""
@@ -393,7 +340,8 @@ class SmallManager:
         ]
 
     def _permit_left(self) -> bool:
-        return sum(b.permit for b in self._blocks.values()) < self._permits
+        taken: int = sum(b.permit for b in self._blocks.values())
+        return taken < self._permits
 
     def _let_go(self, key: Key, request: Request) -> None:
         block = self._blocks[key]
