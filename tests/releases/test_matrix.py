@@ -127,7 +127,7 @@ def test_a_reproducer_fails_on_its_release_in_the_words_of_the_contract(pinned, 
     command += ["--json", str(tmp_path / "m.json"), "--page", str(tmp_path / "m.md")]
     assert main([*command, "--reproducers", str(tmp_path / "found")]) == 0
     told = capsys.readouterr().out
-    assert "broken contracts in 1 releases" in told
+    assert "broken contracts in 1 release;" in told
     matrix = json.loads((tmp_path / "m.json").read_text())
     files = {c["contract"]: c["reproducer"] for c in matrix["cells"] if c["reproducer"]}
     assert "F3-tier-raises" in files
