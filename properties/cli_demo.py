@@ -18,7 +18,9 @@ def add_to(app: typer.Typer) -> None:
 def demo(
     tier: Annotated[
         str,
-        typer.Option("--tier", metavar="NAME", help="What keeps the blocks: file, s3 or redis."),
+        typer.Option(
+            "--tier", metavar="NAME", help="What keeps the blocks: file (or files), s3 or redis."
+        ),
     ] = "file",
     device: Annotated[
         str,

@@ -62,6 +62,7 @@ def demo(
     Raises:
         UsageError: a choice that there is not, or something that is missing here.
     """
+    tier = "file" if tier == "files" else tier  # the name of a configuration is as good
     _one_of("--tier", tier, KINDS)
     _one_of("--device", device, DEVICES)
     _one_of("--kv-layout", layout, LAYOUTS)

@@ -80,6 +80,14 @@ def test_without_the_library_that_speaks_to_a_server_its_extra_is_named(
     assert_told(demo("--tier", tier), extra)
 
 
+def test_files_is_file_as_in_a_configuration(demo: Demo, tmp_path: Path):
+    config = tmp_path / "tiers.toml"
+    config.write_text('[[tiers]]\nkind = "memory"\n')
+    told = "it has no [[tiers]] of kind files"
+    for name in ("file", "files"):
+        assert_told(demo("--tier", name, "--config", str(config)), told)
+
+
 def test_a_configuration_without_such_a_tier_is_told(demo: Demo, tmp_path: Path):
     config = tmp_path / "tiers.toml"
     config.write_text('[[tiers]]\nkind = "memory"\n')
