@@ -74,6 +74,8 @@ class Cascade:
     """Steps since then in which the tier would have taken it."""
     offers: int = 0
     """How often it was offered since the block was stored."""
+    since: float = 0.0
+    """When it came to this state."""
 
 
 @dataclass
@@ -105,6 +107,9 @@ class Facts:
     """(request, key): offered for a store, and not turned away; nobody offers a block again."""
     retracted: set[tuple[str, str]] = field(default_factory=set)
     """(tier, key): a load failed, and the tier has had no new evidence."""
+    mistrusted: set[tuple[str, str]] = field(default_factory=set)
+    """(tier, key): a load failed, and no transfer with the tier has succeeded since. What is new
+    evidence a manager may judge more strictly than `retracted` does, and need not ask."""
     undecided: dict[tuple[str, str], float] = field(default_factory=dict)
     """(key, request) -> when a tier was first undecided about it."""
     replayed: set[str] = field(default_factory=set)
@@ -189,13 +194,13 @@ class Facts:
             writer = self.writers.get(key)
             if writer is None or writer.job != job.number:  # it was forgotten meanwhile
                 if key not in job.landed and not job.drained:
-                    self.retracted.add((job.tier, key))
+                    self._retract(job.tier, key)
                 continue
             del self.writers[key]
             if key in job.landed:
                 self.resident.add(key)
                 self.forgotten.discard(key)
-                self.retracted.discard((job.tier, key))
+                self._trust(job.tier, key)
             else:
                 self.failed(job.tier, key, retract=not job.drained)
 
@@ -205,15 +210,24 @@ class Facts:
         self.writers.pop(key, None)
         self.release(key)
         if retract:
-            self.retracted.add((tier, key))
+            self._retract(tier, key)
+
+    def _retract(self, tier: str, key: str) -> None:
+        self.retracted.add((tier, key))
+        self.mistrusted.add((tier, key))
+
+    def _trust(self, tier: str, key: str) -> None:
+        self.retracted.discard((tier, key))
+        self.mistrusted.discard((tier, key))
 
     def _copied(self, job: Job) -> None:
         assert job.landed is not None
         for key in job.keys:
             if (cascade := self.cascades.get((job.tier, key))) and cascade.state == "flying":
                 cascade.state, cascade.quiet = ("done" if key in job.landed else "failed"), 0
+                cascade.since = self.driver.time
             if key in job.landed:
-                self.retracted.discard((job.tier, key))
+                self._trust(job.tier, key)
             else:
                 self.failures = True
 

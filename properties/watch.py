@@ -94,8 +94,10 @@ class Watch(Answers, Copies):
         self, op: ops.Operation, got: Got, moods: frozenset[tuple[str, str]]
     ) -> Iterator[Broken]:
         raising = sorted(mood for _, mood in moods if mood.startswith("raise"))
-        if raising:
-            self.reached["F3-tier-raises"] += 1
+        called = {(tier, "raise on lookup") for tier, _ in got.asked}
+        called |= {(job.tier, "raise on submit") for job in got.jobs}
+        called |= {(tier, "raise on poll") for tier in got.polled}
+        self.reached["F3-tier-raises"] += bool(called & moods)
         if got.error is None:
             return
         said = f"{op.op} raised {_short(got.error)}"
@@ -128,9 +130,9 @@ class Watch(Answers, Copies):
                 yield "Q1-finish", f"{at[0]} was told of the end of {at[1]} a second time"
 
     def _reset_cache(self, op: ops.Reset, got: Got) -> Iterator[Broken]:
-        self.reached["R1-reset"] += 1
+        self.reached["R1-reset"] += got.error is None
         self.facts.forget()
-        if not self.driver.observes("slot_of"):
+        if got.error is not None or not self.driver.observes("slot_of"):
             return
         probe = self.driver.probe
         left = {k: s for k in self.setting.keys if (s := probe.slot_of(k)) is not None}
@@ -146,7 +148,11 @@ class Watch(Answers, Copies):
         yield from ()
 
     def _time_passes(self, op: ops.Advance, got: Got) -> Iterator[Broken]:
-        self.facts.waits.clear()  # leases and deadlines are named releases
+        # leases and deadlines are named releases; the lease of a block that the manager has not
+        # heard of yet begins later
+        facts = self.facts
+        facts.hopes |= {(key, request) for key, request in facts.waits if key in facts.writers}
+        facts.waits.clear()
         yield from ()
 
     def _tier_says(self, op: ops.Mind, got: Got) -> Iterator[Broken]:

@@ -205,7 +205,9 @@ class Answers:
         elif not facts.held and not claimers and not self.driver.time:
             asked = {tier for tier, _ in got.asked}
             left = [
-                t for t in facts.live[request] if t not in asked and (t, key) not in facts.retracted
+                t
+                for t in facts.live[request]
+                if t not in asked and (t, key) not in facts.mistrusted
             ]
             if left:
                 yield "L1-answer-true", f"{key} is answered MISS, and {left[0]} was not asked"

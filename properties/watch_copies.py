@@ -121,7 +121,8 @@ class Copies:
             facts.resident.add(key)
             for name, tier in self.driver.tiers.items():
                 refuses = "refuse stores" in tier.moods
-                facts.cascades[name, key] = Cascade("refused" if refuses else "owed")
+                state = "refused" if refuses else "owed"
+                facts.cascades[name, key] = Cascade(state, since=self.driver.time)
                 facts.retracted.discard((name, key))
         yield from ()
 
@@ -193,4 +194,5 @@ class Copies:
             refused = "refuse stores" in self.driver.tiers[job.tier].moods
             state = "flying" if not job.lost else "refused" if refused else "failed"
             offers = 1 if before is None else before.offers + 1
-            facts.cascades[job.tier, key] = Cascade(state, offers=offers)
+            now = self.driver.time
+            facts.cascades[job.tier, key] = Cascade(state, offers=offers, since=now)

@@ -149,7 +149,7 @@ def place(watch: Watch) -> Hashable:
         _sorted(facts.looked),
         _sorted(facts.retracted),
         _sorted(facts.offered),
-        tuple(sorted((at, c.state, min(c.quiet, 3)) for at, c in facts.cascades.items())),
+        tuple(sorted((at, c.state, min(c.quiet, 3), c.since) for at, c in facts.cascades.items())),
         tuple(sorted(facts.undecided)),
         min(facts.reset_steps, 1),
         tuple(_bytes(watch, key) for key in sorted(facts.resident)),

@@ -103,7 +103,10 @@ def _pending(watch: Watch) -> Iterator[Broken]:
         yield "W1-pending-work", "has_pending_work() is True, and nothing is left to happen"
     quiet = watch.quiet_steps()
     # what failed may rest for a while before it is offered again, and no time has passed for it
-    resting = due and not watch.driver.time
+    resting = any(
+        c.state in ("failed", "refused", "owed") and c.since == watch.driver.time
+        for c in facts.cascades.values()
+    )
     if says and quiet >= PATIENCE and not resting and _nothing_runs(watch):
         yield (
             "W1-pending-work",
@@ -117,7 +120,9 @@ def _nothing_runs(watch: Watch) -> bool:
     """Neither a tier nor the GPU has anything to do, and every tier works: seen from outside."""
     tiers = watch.driver.tiers.values()
     mute = all(not t.jobs and not t.moods and "UNDECIDED" not in t.minds.values() for t in tiers)
-    return mute and not any(watch.facts.running()) and not (watch.facts.waits | watch.facts.hopes)
+    facts = watch.facts
+    # what was undecided stays so for a manager that nobody has made ask again
+    return mute and not (any(facts.running()) or facts.waits or facts.hopes or facts.undecided)
 
 
 def probed(watch: Watch, told: list[Job]) -> Iterator[Broken]:

@@ -12,12 +12,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..impl.counted import counted
-from ..model.operations import Operation, RequestSetting, Setting, TierSetting
+from ..model.operations import Operation, Setting
 from .driver import Factory
 from .watch import Watch
 from .watch_moves import Room, moves, place
 from .watch_rooms import ROOMS
+from .watch_runs import LARGE, operations
 
 Progress = Callable[[int, int], None]
 CASES = 3000
@@ -153,30 +153,6 @@ def _at(
 
 # -- at random -----------------------------------------------------------------------------------
 
-_T, _R = TierSetting, RequestSetting
-LARGE = tuple(
-    Room(
-        f"large, {counted(slots, 'slot')}",
-        "everything at once",
-        Setting(
-            slots=slots,
-            keys=("k0", "k1", "k2", "k3"),
-            tiers=(_T("t0", has=("k0", "k1")), _T("t1", has=("k1", "k2"), undecided=("k3",))),
-            requests=(_R("r0"), _R("r1"), _R("r2")),
-        ),
-        loads=True,
-        shared=True,
-        stores=(("k0",), ("k2", "k3")),
-        failures=True,
-        ends=True,
-        resets=True,
-        scheduled=True,
-        time=True,
-    )
-    for slots in (1, 2, 4)
-)
-LENGTH = 40
-
 
 def runs(
     factory: Factory,
@@ -196,8 +172,9 @@ def runs(
             progress(number, examples)
         room = LARGE[number % len(LARGE)]
         watch, found = Watch(factory, room.setting), False
-        for _ in range(LENGTH):
-            for contract, said in watch.do(dice.choice(list(moves(watch, room)))):
+        late = random.Random(f"{seed} {number}")
+        for op in operations(watch, room, dice, late):
+            for contract, said in watch.do(op):
                 history = tuple(watch.history)
                 best = result.found.get(contract)
                 if best is None or len(history) < 2 * len(best.history):

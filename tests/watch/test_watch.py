@@ -19,7 +19,8 @@ from tierproof.properties.managers import resolve
 from tierproof.properties.watch import Watch
 from tierproof.properties.watch_moves import moves, place
 from tierproof.properties.watch_rooms import ROOMS
-from tierproof.properties.watch_tour import LARGE, broken_by, runs, shortened, tour
+from tierproof.properties.watch_runs import LARGE
+from tierproof.properties.watch_tour import broken_by, runs, shortened, tour
 
 HAS_K0 = Setting(slots=1, tiers=(TierSetting("t0", has=("k0",)),))
 
