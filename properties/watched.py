@@ -62,7 +62,8 @@ def by_runs(
     with driving(chosen):
         result = runs(chosen.factory, examples=examples, seed=seed, progress=progress)
     judge(chosen, report, RUNS, result)
-    report.results.append(Result(A2, RUNS, "not_observable", says=NOT_DRIVEN))
+    unseen = Result(A2, RUNS, "not_observable", says=NOT_DRIVEN)
+    report.results.append(unseen if A2 in chosen.claims else Result(A2, RUNS, "not_claimed"))
     report.lines.append(
         f"runs: {counted(result.cases, 'history', 'histories')}, "
         f"{counted(result.operations, 'operation')} in "
