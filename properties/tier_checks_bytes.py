@@ -45,7 +45,7 @@ def _others_survive(
 
 
 def t4_visible(bench: Bench) -> None:
-    """Ask before, while and after a block is stored."""
+    """Ask before, while and after a block is stored, and after all are forgotten."""
     with bench.rig() as rig:
         for n in range(10):
             key = b"seen %d" % n
@@ -61,6 +61,19 @@ def t4_visible(bench: Bench) -> None:
             if rig.decide(key) is not Claim.PRESENT:
                 raise TierBroken("T4-visible", "a reported store is not found")
             bench.counts["stores"] += 1
+        _forgets(rig, [b"seen %d" % n for n in range(10)])
+
+
+def _forgets(rig: TierRig, some: Sequence[bytes]) -> None:
+    """A clear may take its time, but after it nothing that was stored before is there."""
+    rig.tier.clear()
+    rig.until(
+        lambda: not rig.present(some), "T4-visible", "blocks are found that a clear has forgotten"
+    )
+    if rig.load(*some):
+        raise TierBroken("T4-visible", "a block is loaded that a clear has forgotten")
+    if rig.store(some[0]) and rig.decide(some[0]) is not Claim.PRESENT:
+        raise TierBroken("T4-visible", "a block that is stored again after a clear is not found")
 
 
 def t5_withdraw(bench: Bench) -> None:

@@ -75,6 +75,36 @@ class ClaimsAtSubmit(Specimen):
 
 
 @fault("T4-visible")
+class ClearsNothing(Specimen):
+    """Goes on serving what it should forget: blocks of the weights before, say."""
+
+    def clear(self) -> None:
+        """Later, perhaps."""
+
+
+@fault("T4-visible")
+class ForgetsNamesAlone(Specimen):
+    """After a clear nothing is found, and still loaded by who asks for it."""
+
+    hidden: frozenset[bytes] = frozenset()
+
+    def clear(self) -> None:
+        """Hide what is there."""
+        with self.lock:
+            self.hidden = frozenset(self.known)
+            self.visible.clear()
+
+    def store(self, key: Key, slot: int) -> bool:
+        """A new store shows it again."""
+        self.hidden -= {self.digest(key)}
+        return super().store(key, slot)
+
+    def lookup(self, key: Key, request: RequestInfo) -> Claim:
+        """What is hidden is not there."""
+        return Claim.ABSENT if self.digest(key) in self.hidden else super().lookup(key, request)
+
+
+@fault("T4-visible")
 class RemembersAbsences(Specimen):
     """An "absent" is cached, and no store of its own ends that."""
 
