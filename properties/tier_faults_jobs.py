@@ -187,16 +187,17 @@ class DrainTakesItsTime(Specimen):
 class DrainNamesWhatHasEnded(Specimen):
     """A job that was reported is running for ever: its slot would stay out of use."""
 
-    last = 0
+    first: int | None = None
 
     def submit_store(self, job: StoreJob) -> Collection[Key]:
-        """Remember the job."""
-        self.last = job.job_id
+        """Remember the first job, which has ended long before anything is drained."""
+        self.first = job.job_id if self.first is None else self.first
         return super().submit_store(job)
 
     def drain(self, timeout: float) -> Sequence[int]:
         """Wait, and name that job in any case."""
-        return sorted({*super().drain(timeout), self.last})
+        running = super().drain(timeout)
+        return [*running, *(() if self.first is None else (self.first,))]
 
 
 @fault("T9-raises")
