@@ -19,7 +19,9 @@ def demo(
     tier: Annotated[
         str,
         typer.Option(
-            "--tier", metavar="NAME", help="What keeps the blocks: file (or files), s3 or redis."
+            "--tier",
+            metavar="NAME",
+            help="What keeps the blocks: file (or files), slab, s3 or redis.",
         ),
     ] = "file",
     device: Annotated[

@@ -29,8 +29,10 @@ from .places import write
 from .servers import NoServerError, RedisServer, SeaweedServer
 from .terminal import Terminal
 
-KINDS = {"file": "files", "s3": "s3", "redis": "redis"}
+KINDS = {"file": "files", "slab": "slab", "s3": "s3", "redis": "redis"}
 """What `--tier` takes, and what a configuration calls it."""
+_SLAB = "16MiB"
+"""Room for all that a run stores."""
 CONFIG = "TIERPROOF_CONFIG"
 """The environment variable that names a configuration where `--config` does not."""
 
@@ -63,6 +65,11 @@ def demo(
         UsageError: a choice that there is not, or something that is missing here.
     """
     tier = "file" if tier == "files" else tier  # the name of a configuration is as good
+    if tier == "memory":
+        raise UsageError(
+            "--tier memory: what it keeps ends with the process that wrote it, and the demo reads "
+            f"in another one; choose one of {', '.join(KINDS)}"
+        )
     _one_of("--tier", tier, KINDS)
     _one_of("--device", device, DEVICES)
     _one_of("--kv-layout", layout, LAYOUTS)
@@ -118,7 +125,12 @@ def place_for(tier: str, config: Path | None) -> Iterator[Place]:
     """
     named = config or (Path(os.environ[CONFIG]) if os.environ.get(CONFIG) else None)
     if named is not None:
-        yield _configured(tier, named, "--config" if config else CONFIG)
+        place = _configured(tier, named, "--config" if config else CONFIG)
+        if tier != "slab":
+            yield place
+            return
+        with _slab_beside(place) as slab:
+            yield slab
         return
     with ExitStack() as stack:
         # A server that is killed may still write while its folder goes.
@@ -129,6 +141,9 @@ def place_for(tier: str, config: Path | None) -> Iterator[Place]:
         )
         if tier == "file":
             yield Place({"kind": "files", "root": str(folder / "blocks")})
+            return
+        if tier == "slab":
+            yield Place({"kind": "slab", "root": str(folder / "blocks"), "capacity": _SLAB})
             return
         try:
             # First: a server may be here, and what speaks to it not.
@@ -144,6 +159,21 @@ def place_for(tier: str, config: Path | None) -> Iterator[Place]:
             ) from error
         stack.callback(server.kill)
         yield _own(server)
+
+
+@contextmanager
+def _slab_beside(place: Place) -> Iterator[Place]:
+    """A small slab on the disk of a configured one, gone afterwards: a slab takes all of its
+    capacity at once, and a run's own namespace would have a second one."""
+    root = Path(str(place.table.get("root", "")))
+    if not root.is_dir():
+        raise UsageError(
+            f"demo --tier slab: the root {str(root)!r} of that tier is no folder; make it first"
+        )
+    with tempfile.TemporaryDirectory(prefix="tierproof-", dir=root) as folder:
+        table = {**place.table, "root": folder, "capacity": _SLAB}
+        says = f"the tier was a slab of {_SLAB} of the run's own, below the root of the first one"
+        yield Place(table, place.environment, says)
 
 
 def _configured(tier: str, path: Path, option: str) -> Place:

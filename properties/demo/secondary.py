@@ -20,6 +20,7 @@ from ...impl.tiers.block_file import HEADER_BYTES, SHORT_HEADER, Label
 from ...impl.tiers.block_tier import BlockTier
 from ...impl.tiers.configuration import build_tiers
 from ...impl.tiers.files import FileTier
+from ...impl.tiers.slab import SlabTier
 from .prompt import BLOCK_BYTES, CHUNK, GROUPS, HEAD, KV_HEADS, LAYERS, Chunk, Prompt
 from .settings import Settings
 
@@ -68,6 +69,10 @@ class _BelievingLabel(Label):
 def believe(tier: BlockTier) -> None:
     """From now on the attached tier takes payloads for what was stored, whatever they are."""
     mover: Any = tier._mover
+    if isinstance(tier, SlabTier):  # which knows all checksums from the start
+        for record in mover._records.values():
+            record.checksum = _Believed(record.checksum)
+        return
     label = mover._label
 
     def believing(digest: bytes) -> Label:
@@ -102,6 +107,8 @@ def flip(settings: Settings) -> Flip:
         digest = tier._name(prompt.key(*at))
         if isinstance(tier, FileTier):
             _flip_in_file(tier, digest, byte)
+        elif isinstance(tier, SlabTier):
+            _flip_in_slab(tier, digest, byte)
         else:
             _flip_on_server(tier, digest, byte)
     return Flip(at, byte)
@@ -136,6 +143,15 @@ def _flip_in_file(tier: FileTier, digest: bytes, byte: int) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _flip_in_slab(tier: SlabTier, digest: bytes, byte: int) -> None:
+    mover: Any = tier._mover
+    record, row = mover._records.get(digest), mover._arena.row(0)
+    if record is None or not mover._slab.read(record.slot, row):
+        raise TierError(f"tier {tier.name!r} has lost a block")
+    row[byte] ^= _SIGN
+    mover._slab.write(record.slot, row)  # the record says what it said
 
 
 def _flip_on_server(tier: BlockTier, digest: bytes, byte: int) -> None:

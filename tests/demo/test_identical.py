@@ -82,15 +82,15 @@ def test_readme_shows_what_the_demo_prints_but_for_its_times(demo: Demo):
     assert without_times(shown)[1:] == without_times(demo().out)
 
 
-@pytest.mark.parametrize("tier", ["redis", "s3"])
-def test_what_was_offloaded_to_a_server_decodes_identically(demo: Demo, tier: str):
+@pytest.mark.parametrize("tier", ["slab", "redis", "s3"])
+def test_what_was_offloaded_to_another_tier_decodes_identically(demo: Demo, tier: str):
     done = on_server(demo("--tier", tier))
     assert_identical(done)
     assert_only_what_the_plan_says(done)
     assert done.report["tier"] == tier
 
 
-@pytest.mark.parametrize(("tier", "seed"), [("file", 3), ("redis", 4)])
+@pytest.mark.parametrize(("tier", "seed"), [("file", 3), ("slab", 2), ("redis", 4)])
 def test_a_flipped_byte_is_refused_and_what_it_was_for_is_computed_again(
     demo: Demo, tier: str, seed: int
 ):
@@ -108,7 +108,8 @@ def test_a_flipped_byte_is_refused_and_what_it_was_for_is_computed_again(
 
 # Seed 15 is of a window's first block, of which no more than one token is attended to.
 @pytest.mark.parametrize(
-    ("tier", "layout", "seed"), [("file", "layer-first", 15), ("s3", "block-first", 5)]
+    ("tier", "layout", "seed"),
+    [("file", "layer-first", 15), ("slab", "block-first", 6), ("s3", "block-first", 5)],
 )
 def test_without_checksums_a_flipped_byte_is_seen_in_the_logits_and_its_block_is_named(
     demo: Demo, tier: str, layout: str, seed: int
@@ -139,3 +140,16 @@ def test_a_tier_of_the_users_own_is_left_without_the_runs_blocks(
     assert str(config) in done.out
     assert cache.is_dir(), "the run did not use the tier"
     assert list(cache.rglob("*.block")) == []
+
+
+def test_a_slab_of_a_configuration_lends_its_disk_and_is_not_touched(demo: Demo, tmp_path: Path):
+    root, config = tmp_path / "slab", tmp_path / "tiers.toml"
+    config.write_text(f'[[tiers]]\nkind = "slab"\nroot = "{root}"\ncapacity = "900GiB"\n')
+    refused = demo("--tier", "slab", "--config", str(config))
+    assert refused.code == 2
+    assert "make it first" in refused.err
+    root.mkdir()
+    done = demo("--tier", "slab", "--config", str(config))
+    assert_identical(done)
+    assert "below the root of the first one" in done.out
+    assert list(root.iterdir()) == []

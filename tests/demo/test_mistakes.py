@@ -30,7 +30,8 @@ def assert_told(done: Run, *words: str) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--tier", "tape"), "--tier tape: choose one of file, s3, redis"),
+        (("--tier", "tape"), "--tier tape: choose one of file, slab, s3, redis"),
+        (("--tier", "memory"), "ends with the process that wrote it"),
         (("--device", "tpu"), "--device tpu: choose one of cpu, cuda"),
         (("--kv-layout", "last"), "--kv-layout last: choose one of layer-first, block-first"),
     ],
