@@ -153,7 +153,7 @@ def _damage_block(name: str, /, **fields: object) -> Damage:
         (_damage_block("queued", phase=Phase.LOADING), "'queued' is LOADING and queued"),
         (_damage_block("loading", phase=Phase.RESIDENT), "is RESIDENT and being written"),
         (_damage_block("loading", writer=None), "its writer is not what is in flight"),
-        (lambda rig: rig.manager._transfers.reads.clear(), r"has \d pins, read by \d transfers?"),
+        (lambda rig: rig.manager._transfers.reads.clear(), r"has \d pins?, read by \d transfers?"),
         (
             lambda rig: next(iter(rig.manager._primary.quarantine)).__setattr__("pins", 0),
             "has 0 pins",
