@@ -29,7 +29,7 @@ check it, and the disk must not wait with it (vLLM's file tier has 32 threads)."
 PIECE = 512 << 10
 """Bytes of a block that one call moves. A block of 4 MiB in one call keeps the disk's queue full of
 long requests, each thread waits for all of them, and a checksum finds bytes that have left the
-cache: in pieces of this size loads were a tenth faster and stores a third (`bench tiers`)."""
+cache: in pieces of this size loads were about a tenth and stores a fifth faster (`bench tiers`)."""
 
 PAGE = 4096
 """Alignment of memory, offset and length that O_DIRECT is probed with, in bytes."""
